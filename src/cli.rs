@@ -1,0 +1,388 @@
+//! What may be typed: the table of settings, with a flag and a variable each, and the words on the command line.
+//!
+//! Values are only collected here; what they mean, and whether they are valid, is `plan.rs`'s business. clap would
+//! stop at the first fault and take an empty variable for a set one, so it gets plain strings to collect.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+/// The settings, in the order in which they are documented.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Key {
+    Grace,
+    Margin,
+    Delay,
+    Drain,
+    DrainTimeout,
+    DrainFile,
+    StopSignals,
+    SignalMap,
+    Group,
+    Linger,
+    Escalate,
+    ExitMap,
+    ExitOnStop,
+    ExitOnDeadline,
+    Report,
+    Log,
+    Subreaper,
+    ParentDeathSignal,
+    WarnOnReap,
+}
+
+/// One setting: how it is spelled, and what the help says about it.
+pub struct Setting {
+    pub key: Key,
+    pub variable: &'static str,
+    pub flag: &'static str,
+    short: Option<char>,
+    /// What the value is called in the help; empty for a switch.
+    value: &'static str,
+    pub default: &'static str,
+    pub example: &'static str,
+    help: &'static str,
+}
+
+const fn setting(key: Key, variable: &'static str, flag: &'static str, value: &'static str) -> Setting {
+    Setting { key, variable, flag, short: None, value, default: "unset", example: "", help: "" }
+}
+
+impl Setting {
+    const fn short(self, short: char) -> Setting {
+        Setting { short: Some(short), ..self }
+    }
+
+    const fn text(self, default: &'static str, example: &'static str, help: &'static str) -> Setting {
+        Setting { default, example, help, ..self }
+    }
+}
+
+/// Every setting. These names, and no others, are taken out of the environment that main gets.
+pub const SETTINGS: [Setting; 19] = [
+    setting(Key::Grace, "OUTRO_GRACE", "grace", "DURATION").text(
+        "unset",
+        "30",
+        "Time from the stop signal to the platform's SIGKILL; without it there is no deadline",
+    ),
+    setting(Key::Margin, "OUTRO_MARGIN", "margin", "DURATION").text(
+        "a tenth of the grace, 250ms to 2s",
+        "2s",
+        "How long before the platform's SIGKILL our own deadline is",
+    ),
+    setting(Key::Delay, "OUTRO_DELAY", "delay", "DURATION").text(
+        "0",
+        "10s",
+        "Keep serving for so long before the program gets the stop signal",
+    ),
+    setting(Key::Drain, "OUTRO_DRAIN", "drain", "COMMAND").text(
+        "unset",
+        "'[\"/app/notify\",\"stopping\"]'",
+        "Command to run once at the stop: a JSON array, or words with shell quoting",
+    ),
+    setting(Key::DrainTimeout, "OUTRO_DRAIN_TIMEOUT", "drain-timeout", "DURATION").text(
+        "half of the budget, or 10s",
+        "5s",
+        "How long the drain command may take",
+    ),
+    setting(Key::DrainFile, "OUTRO_DRAIN_FILE", "drain-file", "PATH").text(
+        "unset",
+        "/tmp/draining",
+        "File to create at the stop, for a readiness probe to see",
+    ),
+    setting(Key::StopSignals, "OUTRO_STOP_SIGNALS", "stop-signals", "SIGNALS").text(
+        "TERM,INT",
+        "QUIT,TERM,INT",
+        "Signals that start the shutdown",
+    ),
+    setting(Key::SignalMap, "OUTRO_SIGNAL_MAP", "signal-map", "MAP").text(
+        "empty",
+        "TERM=QUIT,HUP=",
+        "What the program gets in place of a signal; nothing after \"=\" drops it",
+    ),
+    setting(Key::Group, "OUTRO_GROUP", "group", "").short('g').text(
+        "0",
+        "1",
+        "Send signals to the program's process group, not to the program alone",
+    ),
+    setting(Key::Linger, "OUTRO_LINGER", "linger", "DURATION").text(
+        "until the deadline; 2s without a stop; 0 without a grace",
+        "5s",
+        "How long other processes may finish after the program has ended",
+    ),
+    setting(Key::Escalate, "OUTRO_ESCALATE", "escalate", "STEPS").text(
+        "empty",
+        "INT@10s,QUIT@-3s",
+        "Further signals to the program, at a time after the stop signal or (-) before the deadline",
+    ),
+    setting(Key::ExitMap, "OUTRO_EXIT_MAP", "exit-map", "MAP").short('e').text(
+        "empty",
+        "143=0",
+        "Exit codes to replace; 143 alone means 143=0",
+    ),
+    setting(Key::ExitOnStop, "OUTRO_EXIT_ON_STOP", "exit-on-stop", "CODE").text(
+        "unset",
+        "143",
+        "Exit code when a stop was asked for and the program's would be 0",
+    ),
+    setting(Key::ExitOnDeadline, "OUTRO_EXIT_ON_DEADLINE", "exit-on-deadline", "CODE").text(
+        "124",
+        "124",
+        "Exit code when our deadline killed the program; \"child\" keeps its own",
+    ),
+    setting(Key::Report, "OUTRO_REPORT", "report", "WHERE").text(
+        "auto",
+        "/dev/termination-log",
+        "Where the termination report goes: auto, off, or a path",
+    ),
+    setting(Key::Log, "OUTRO_LOG", "log", "FORMAT[,LEVEL]").text(
+        "text,info",
+        "json,debug",
+        "text, json or off; and error, warn, info, debug or trace",
+    ),
+    setting(Key::Subreaper, "OUTRO_SUBREAPER", "subreaper", "").short('s').text(
+        "on unless PID 1",
+        "1",
+        "Adopt orphans although not PID 1",
+    ),
+    setting(Key::ParentDeathSignal, "OUTRO_PARENT_DEATH_SIGNAL", "parent-death-signal", "SIGNAL").short('p').text(
+        "unset",
+        "KILL",
+        "Signal to get when the parent process ends",
+    ),
+    setting(Key::WarnOnReap, "OUTRO_WARN_ON_REAP", "warn-on-reap", "").short('w').text(
+        "0",
+        "1",
+        "Say so when an orphan is reaped",
+    ),
+];
+
+/// Variables that start like ours and are none of our settings: what a drain command is given, and what Kubernetes
+/// sets for a Service called "outro".
+const NOT_SETTINGS: [&str; 4] = ["OUTRO_SIGNAL", "OUTRO_CHILD_PID", "OUTRO_DEADLINE_MS", "OUTRO_UPTIME_MS"];
+const SERVICE_PREFIXES: [&str; 2] = ["OUTRO_SERVICE_", "OUTRO_PORT"];
+
+/// What the command line asks for.
+pub enum Request {
+    Help(String),
+    Version,
+    License,
+    /// Run the command, or (`check`) only say how.
+    Plan(Input),
+}
+
+/// Everything that was typed or set, unread.
+pub struct Input {
+    pub check: bool,
+    pub command: Vec<OsString>,
+    given: Vec<Given>,
+    /// How often `-v` was given, and tini's variable for the same.
+    pub verbose: u8,
+    pub tini_verbosity: Option<OsString>,
+    pub faults: Vec<Fault>,
+    /// Names in the environment that look like settings and are none.
+    pub unknown: Vec<String>,
+}
+
+/// A setting that was given a value.
+#[derive(Clone)]
+pub struct Given {
+    key: Key,
+    /// `--grace` or `OUTRO_GRACE`.
+    pub name: String,
+    pub value: OsString,
+}
+
+/// Something wrong with the configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fault(String);
+
+impl Fault {
+    pub fn new(text: impl Into<String>) -> Fault {
+        Fault(text.into())
+    }
+
+    /// A value that a setting cannot have.
+    pub fn value(given: &Given, reason: &str) -> Fault {
+        let example = SETTINGS.iter().find(|s| s.key == given.key).map_or("", |s| s.example);
+        Fault(format!("{}={}: {reason} (example: {0}={example})", given.name, given.value.display()))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Input {
+    /// What a setting was given, if anything: the flag, else the variable.
+    pub fn get(&self, key: Key) -> Option<&Given> {
+        self.given.iter().find(|given| given.key == key)
+    }
+}
+
+/// Reads the command line and the environment. Nothing is judged but the words themselves: unknown options are
+/// collected among the faults, all of them.
+pub fn read(arguments: &[OsString], environment: &[CString]) -> Request {
+    let mut faults = Vec::new();
+    let mut words = arguments.to_vec();
+    if words.is_empty() {
+        words.push("outro".into());
+    }
+    let matches = loop {
+        match command().try_get_matches_from(&words) {
+            Ok(matches) => break Some(matches),
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => return Request::Help(error.to_string()),
+            Err(error) => {
+                let (word, fault) = explain(&error);
+                faults.push(fault);
+                // Clap ends at its first fault: take the word out and look for the next.
+                match words.iter().skip(1).position(|given| is_same_option(given, &word)) {
+                    Some(index) => drop(words.remove(index + 1)),
+                    None => break None,
+                }
+            }
+        }
+    };
+    if let Some(matches) = &matches {
+        if matches.get_flag("version") {
+            return Request::Version;
+        }
+        if matches.get_flag("license") {
+            return Request::License;
+        }
+    }
+    let mut given = matches.as_ref().map(flags).unwrap_or_default();
+    given.extend(variables(environment));
+    Request::Plan(Input {
+        check: matches.as_ref().is_some_and(|m| m.get_flag("check")),
+        command: matches.as_ref().map(|m| collect(m, "COMMAND")).unwrap_or_default(),
+        given,
+        verbose: matches.as_ref().map_or(0, |m| m.get_count("verbose")),
+        tini_verbosity: variable(environment, "TINI_VERBOSITY"),
+        faults,
+        unknown: unknown_variables(environment),
+    })
+}
+
+/// The environment without our own settings: what main gets.
+pub fn environment_for_main(environment: Vec<CString>) -> Vec<CString> {
+    let is_ours = |entry: &CString| SETTINGS.iter().any(|s| name_of(entry) == s.variable.as_bytes());
+    environment.into_iter().filter(|entry| !is_ours(entry)).collect()
+}
+
+fn command() -> Command {
+    let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let settings = SETTINGS.iter().map(|setting| {
+        let help = format!("{} [{}, default: {}]", setting.help, setting.variable, setting.default);
+        let arg = Arg::new(setting.flag).long(setting.flag).help(help).value_parser(clap::value_parser!(OsString));
+        let arg = match setting.short {
+            Some(short) => arg.short(short),
+            None => arg,
+        };
+        match setting.value {
+            // `--group=0` undoes OUTRO_GROUP=1.
+            "" => arg.num_args(0..=1).require_equals(true).default_missing_value("1").value_name("BOOL"),
+            value => arg.value_name(value),
+        }
+        .action(if setting.key == Key::ExitMap { ArgAction::Append } else { ArgAction::Set })
+    });
+    Command::new("outro")
+        .about("A container init: starts COMMAND, forwards signals, reaps zombies, and ends in time, with a reason.")
+        .override_usage("outro [OPTIONS] [--] COMMAND [ARG]...")
+        .after_help("Every option has a variable, which is used where the flag is not given; an empty one is unset.")
+        .args_override_self(true)
+        .disable_version_flag(true)
+        .args(settings)
+        .arg(Arg::new("verbose").short('v').action(ArgAction::Count).help("Log more; -vv still more"))
+        .arg(switch("check").help("Show the plan of the shutdown and exit: 0 if it is valid, else 125"))
+        .arg(switch("license").short('l').help("Show the licence and exit"))
+        .arg(switch("version").help("Show the version and exit"))
+        .arg(
+            Arg::new("COMMAND")
+                .num_args(0..)
+                .trailing_var_arg(true)
+                .hide(true)
+                .value_parser(clap::value_parser!(OsString)),
+        )
+}
+
+fn collect(matches: &ArgMatches, id: &str) -> Vec<OsString> {
+    matches.get_many::<OsString>(id).into_iter().flatten().cloned().collect()
+}
+
+fn flags(matches: &ArgMatches) -> Vec<Given> {
+    let flags = SETTINGS.iter().filter_map(|setting| {
+        let values = collect(matches, setting.flag);
+        let name = format!("--{}", setting.flag);
+        // Only the exit map may be given more than once.
+        (!values.is_empty()).then(|| Given { key: setting.key, name, value: values.join(OsStr::new(",")) })
+    });
+    flags.collect()
+}
+
+/// Our variables, and behind them those of tini's that mean the same. An empty variable of ours is unset.
+fn variables(environment: &[CString]) -> Vec<Given> {
+    let ours = SETTINGS.iter().filter_map(|setting| {
+        let value = variable(environment, setting.variable).filter(|value| !value.is_empty())?;
+        Some(Given { key: setting.key, name: setting.variable.into(), value })
+    });
+    let tinis = [(Key::Subreaper, "TINI_SUBREAPER"), (Key::Group, "TINI_KILL_PROCESS_GROUP")];
+    let tinis = tinis.into_iter().filter_map(|(key, name)| {
+        // tini looks only whether they are set; that a plain "no" means on is the one thing not to copy.
+        let value = variable(environment, name)?.to_ascii_lowercase();
+        let off = ["0", "false", "no", "off"].iter().any(|no| value == *no);
+        Some(Given { key, name: name.into(), value: if off { "0" } else { "1" }.into() })
+    });
+    ours.chain(tinis).collect()
+}
+
+fn variable(environment: &[CString], name: &str) -> Option<OsString> {
+    let entry = environment.iter().find(|entry| name_of(entry) == name.as_bytes())?;
+    entry.to_bytes().get(name.len() + 1..).map(|value| OsString::from_vec(value.to_vec()))
+}
+
+fn name_of(entry: &CString) -> &[u8] {
+    entry.to_bytes().split(|&b| b == b'=').next().unwrap_or_default()
+}
+
+fn unknown_variables(environment: &[CString]) -> Vec<String> {
+    let names = environment.iter().map(|entry| String::from_utf8_lossy(name_of(entry)).into_owned());
+    let is_known = |name: &str| {
+        SETTINGS.iter().any(|s| s.variable == name)
+            || NOT_SETTINGS.contains(&name)
+            || SERVICE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    };
+    names.filter(|name| name.starts_with("OUTRO_") && !is_known(name)).collect()
+}
+
+/// The word that clap stumbled over, and what is wrong with it.
+fn explain(error: &clap::Error) -> (String, Fault) {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => text.clone(),
+        _ => String::new(),
+    };
+    let word = context(ContextKind::InvalidArg);
+    // Clap names an option with its value: "--grace <DURATION>".
+    let option = word.split([' ', '=', '[']).next().unwrap_or_default().to_owned();
+    let fault = match error.kind() {
+        ErrorKind::UnknownArgument => format!("{option}: unknown option (see outro --help)"),
+        ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => format!("{option}: needs a value"),
+        ErrorKind::TooManyValues => format!("{option}: takes no value"),
+        _ => error.to_string().trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned(),
+    };
+    (option, Fault(fault))
+}
+
+/// Whether `word` is the option that clap complained about: itself, with a value, or within a cluster (`-xv`).
+fn is_same_option(word: &OsStr, option: &str) -> bool {
+    let word = String::from_utf8_lossy(word.as_bytes());
+    let cluster = || option.len() == 2 && word.starts_with('-') && !word.starts_with("--");
+    word == option
+        || word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+        || cluster() && option.chars().nth(1).is_some_and(|letter| word.contains(letter))
+}

@@ -1,0 +1,63 @@
+//! The arrival of a signal: which one comes next, whether it is anybody's business, and who sent it.
+
+use std::time::Instant;
+
+use nix::unistd::{Pid, getppid};
+
+use crate::processes;
+use crate::report::{Origin, Sender};
+use crate::signal::{Signal, SignalSet};
+use crate::sys::{self, Received};
+
+/// Pending signals, each in its turn.
+///
+/// The kernel hands out the lowest number first, so somebody who sends HUP without a pause would keep TERM from ever
+/// arriving. A signal that was taken is therefore left out until all others that are pending have been taken.
+#[derive(Default)]
+pub struct Signals {
+    taken: SignalSet,
+}
+
+impl Signals {
+    /// The next signal; `None` when `deadline` has come, or when something else interrupted the wait.
+    pub fn next(&mut self, deadline: Option<Instant>) -> Option<Received> {
+        let others = SignalSet(!self.taken.0);
+        if others != SignalSet::ALL
+            && let Some(received) = sys::wait_signal(others, Some(std::time::Duration::ZERO))
+        {
+            self.taken.insert(received.signal);
+            return Some(received);
+        }
+        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(sys::now()));
+        let received = sys::wait_signal(SignalSet::ALL, timeout)?;
+        self.taken = received.signal.into();
+        Some(received)
+    }
+}
+
+/// Whether a signal concerns main. All do, except those that concern us: the end of a child, what the kernel raises
+/// for something we did ourselves, and the two numbers that belong to libc.
+pub fn is_for_main(received: &Received) -> bool {
+    let signal = received.signal;
+    let from_kernel = received.code() > 0;
+    // A write of ours that failed: SIGPIPE and SIGXFSZ come as if we had sent them (SI_USER, own pid).
+    let from_us =
+        received.code() == libc::SI_USER && received.sender().is_some_and(|(pid, _)| Pid::from_raw(pid) == Pid::this());
+    let our_fault = from_kernel && (signal.is_fault() || signal.number() == libc::SIGXCPU);
+    !(signal == Signal::CHLD || signal.is_reserved() || from_us || our_fault)
+}
+
+/// Who sent a signal (sigaction(2)): the kernel by itself, somebody without a number in our pid namespace, or a
+/// process.
+pub fn sender(received: &Received) -> Sender {
+    let Some((pid, uid)) = received.sender() else {
+        return Sender { origin: Origin::Terminal, pid: 0, uid: 0, name: None };
+    };
+    let process = Pid::from_raw(pid);
+    let origin = match pid {
+        0 => Origin::Outside,
+        _ if process == getppid() => Origin::Parent,
+        _ => Origin::Inside,
+    };
+    Sender { origin, pid, uid, name: (pid != 0).then(|| processes::name(process)).flatten() }
+}
