@@ -236,7 +236,6 @@ pub fn read(arguments: &[OsString], environment: &[CString]) -> Request {
     let matches = loop {
         match command().try_get_matches_from(&words) {
             Ok(matches) => break Some(matches),
-            Err(error) if error.kind() == ErrorKind::DisplayHelp => return Request::Help(error.to_string()),
             Err(error) => {
                 let (word, fault) = explain(&error);
                 faults.push(fault);
@@ -249,6 +248,9 @@ pub fn read(arguments: &[OsString], environment: &[CString]) -> Request {
         }
     };
     if let Some(matches) = &matches {
+        if matches.get_flag("help") {
+            return Request::Help(help());
+        }
         if matches.get_flag("version") {
             return Request::Version;
         }
@@ -275,40 +277,57 @@ pub fn environment_for_main(environment: Vec<CString>) -> Vec<CString> {
     environment.into_iter().filter(|entry| !is_ours(entry)).collect()
 }
 
+/// What clap has to know. It renders no help: the text would have to be put together at every start.
 fn command() -> Command {
     let switch = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
-    let settings = SETTINGS.iter().map(|setting| {
-        let help = format!("{} [{}, default: {}]", setting.help, setting.variable, setting.default);
-        let arg = Arg::new(setting.flag).long(setting.flag).help(help).value_parser(clap::value_parser!(OsString));
+    let text = || clap::value_parser!(OsString);
+    let settings = SETTINGS.iter().map(move |setting| {
+        let arg = Arg::new(setting.flag).long(setting.flag).value_parser(text());
         let arg = match setting.short {
             Some(short) => arg.short(short),
             None => arg,
         };
-        match setting.value {
+        let arg = match setting.value {
             // `--group=0` undoes OUTRO_GROUP=1.
-            "" => arg.num_args(0..=1).require_equals(true).default_missing_value("1").value_name("BOOL"),
-            value => arg.value_name(value),
-        }
-        .action(if setting.key == Key::ExitMap { ArgAction::Append } else { ArgAction::Set })
+            "" => arg.num_args(0..=1).require_equals(true).default_missing_value("1"),
+            _ => arg,
+        };
+        arg.action(if setting.key == Key::ExitMap { ArgAction::Append } else { ArgAction::Set })
     });
     Command::new("outro")
-        .about("A container init: starts COMMAND, forwards signals, reaps zombies, and ends in time, with a reason.")
-        .override_usage("outro [OPTIONS] [--] COMMAND [ARG]...")
-        .after_help("Every option has a variable, which is used where the flag is not given; an empty one is unset.")
         .args_override_self(true)
         .disable_version_flag(true)
+        .disable_help_flag(true)
         .args(settings)
-        .arg(Arg::new("verbose").short('v').action(ArgAction::Count).help("Log more; -vv still more"))
-        .arg(switch("check").help("Show the plan of the shutdown and exit: 0 if it is valid, else 125"))
-        .arg(switch("license").short('l').help("Show the licence and exit"))
-        .arg(switch("version").help("Show the version and exit"))
-        .arg(
-            Arg::new("COMMAND")
-                .num_args(0..)
-                .trailing_var_arg(true)
-                .hide(true)
-                .value_parser(clap::value_parser!(OsString)),
-        )
+        .arg(Arg::new("verbose").short('v').action(ArgAction::Count))
+        .arg(switch("check"))
+        .arg(switch("help").short('h'))
+        .arg(switch("license").short('l'))
+        .arg(switch("version"))
+        .arg(Arg::new("COMMAND").num_args(0..).trailing_var_arg(true).value_parser(text()))
+}
+
+/// `--help`: every option, with its variable and its default.
+fn help() -> String {
+    let mut text = String::from(
+        "outro: a container init. It starts COMMAND, forwards signals, reaps zombies, and ends in time, with a reason.\n\n\
+         Usage: outro [OPTIONS] [--] COMMAND [ARG]...\n\n\
+         Every option has a variable, which is used where the flag is not given. An empty variable is unset.\n\
+         DURATION: 30 (seconds), 500ms, 1.5s, 2m, 1h. SIGNAL: TERM, SIGTERM, 15, RTMIN+1.\n\n",
+    );
+    for setting in &SETTINGS {
+        let short = setting.short.map(|short| format!("-{short}, ")).unwrap_or_default();
+        let value = if setting.value.is_empty() { String::new() } else { format!(" {}", setting.value) };
+        let Setting { flag, variable, default, example, help, .. } = setting;
+        text +=
+            &format!("  {short}--{flag}{value}, {variable} (default: {default}; example: {example})\n      {help}\n");
+    }
+    text += "  -v\n      Log more; -vv still more\n  \
+             --check\n      Show the plan of the shutdown and exit: 0 if it is valid, else 125\n  \
+             -l, --license\n      Show the licence and exit\n  \
+             -h, --help\n      Show this text and exit\n  \
+             --version\n      Show the version and exit\n";
+    text
 }
 
 fn collect(matches: &ArgMatches, id: &str) -> Vec<OsString> {

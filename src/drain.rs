@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use nix::unistd::Pid;
 
-use crate::report::{self, DrainResult, end_of, tenths};
+use crate::report::{self, DrainResult, end_of};
 use crate::signal::Signal;
 use crate::spawn::{Child, Program, Setup};
 use crate::supervise::Start;
 use crate::sweep;
+use crate::values::tenths;
 
 /// A drain command that was tried.
 pub struct Drain {

@@ -12,6 +12,7 @@ use log::{Level, LevelFilter, Record};
 use serde_json::{Map, Value, json};
 
 use crate::sys;
+use crate::values::milliseconds;
 
 /// The longest line: what a pipe takes whole or not at all (PIPE_BUF, pipe(7)).
 const LONGEST_LINE: usize = libc::PIPE_BUF;
@@ -70,7 +71,7 @@ fn json_line(record: &Record<'_>) -> String {
     let message = record.args().to_string();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut object = Map::new();
-    object.insert("time_ms".into(), json!(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)));
+    object.insert("time_ms".into(), json!(milliseconds(now)));
     object.insert("level".into(), json!(record.level().as_str().to_ascii_lowercase()));
     object.insert("event".into(), json!(event(record)));
     object.insert("msg".into(), json!(message));
@@ -99,12 +100,10 @@ struct Facts(Map<String, Value>);
 
 impl<'kvs> VisitSource<'kvs> for Facts {
     fn visit_pair(&mut self, key: kv::Key<'kvs>, value: kv::Value<'kvs>) -> Result<(), kv::Error> {
-        let value = match (value.to_u64(), value.to_i64(), value.to_f64(), value.to_bool()) {
-            (Some(number), ..) => json!(number),
-            (_, Some(number), ..) => json!(number),
-            (_, _, Some(number), _) => json!(number),
-            (.., Some(truth)) => json!(truth),
-            _ => json!(value.to_string()),
+        // Facts are words and whole numbers.
+        let value = match (value.to_borrowed_str(), value.to_i64()) {
+            (Some(word), _) => json!(word),
+            (None, number) => json!(number),
         };
         self.0.insert(key.as_str().into(), value);
         Ok(())

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::plan::Grace;
 use crate::signal::Signal;
-use crate::values::seconds;
+use crate::values::{self, seconds, tenths};
 
 /// The longest record, in bytes, without the newline: four of them fit into what the kubelet reads.
 pub const LONGEST: usize = 1024;
@@ -295,20 +295,25 @@ impl Sender {
     }
 
     fn json(&self) -> Value {
-        let origin = match self.origin {
-            Origin::Outside => "outside",
-            Origin::Inside => "inside",
-            Origin::Terminal => "terminal",
-            Origin::Parent => "parent",
-        };
         let mut object = Map::new();
-        object.insert("where".into(), json!(origin));
+        object.insert("where".into(), json!(self.origin.name()));
         object.insert("pid".into(), json!(self.pid));
         object.insert("uid".into(), json!(self.uid));
         if let Some(name) = &self.name {
             object.insert("comm".into(), json!(name));
         }
         Value::Object(object)
+    }
+}
+
+impl Origin {
+    pub fn name(self) -> &'static str {
+        match self {
+            Origin::Outside => "outside",
+            Origin::Inside => "inside",
+            Origin::Terminal => "terminal",
+            Origin::Parent => "parent",
+        }
     }
 }
 
@@ -355,13 +360,8 @@ fn status_json(status: ExitStatus) -> Map<String, Value> {
 
 /// Seconds to the millisecond, as a JSON number: an integer where it is one.
 fn number(duration: Duration) -> Value {
-    let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let milliseconds = values::milliseconds(duration);
     if milliseconds % 1000 == 0 { json!(milliseconds / 1000) } else { json!(milliseconds as f64 / 1000.0) }
-}
-
-/// What was measured, for people: `11.2s`.
-pub fn tenths(duration: Duration) -> String {
-    format!("{:.1}s", duration.as_secs_f64())
 }
 
 fn count(number: u64, one: &str, many: &str) -> String {

@@ -308,15 +308,17 @@ impl Shutdown {
 
     /// Main is to get its signal: from here on the steps and the sweep have their times.
     fn stop_main(&mut self, stop: Stop, now: Instant) -> StopMain {
-        let mut steps = Vec::new();
+        let mut steps: Vec<(Instant, Signal)> = Vec::new();
         let mut skipped = Vec::new();
         for &step in &self.rules.escalation {
             match stop.step_at(step.at, now) {
-                Some(at) => steps.push((at, step.signal)),
+                Some(at) => {
+                    let later = steps.iter().position(|(other, _)| at < *other).unwrap_or(steps.len());
+                    steps.insert(later, (at, step.signal));
+                }
                 None => skipped.push(step),
             }
         }
-        steps.sort_by_key(|(at, _)| *at);
         self.phase = Phase::Stopping { stop, steps, sweep_at: stop.deadline.map(|deadline| deadline.reserve_at) };
         StopMain { signal: stop.signal, skipped }
     }

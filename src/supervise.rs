@@ -17,14 +17,14 @@ use crate::exit::End;
 use crate::plan::Plan;
 use crate::processes;
 use crate::receive::{Signals, is_for_main, sender};
-use crate::report::{self, Cause, Facts, end_of, tenths};
+use crate::report::{self, Cause, Facts, end_of};
 use crate::shutdown::{Action, Event, Reason, Shutdown, StopMain};
 use crate::signal::{Signal, SignalSet};
 use crate::spawn::{Child, ExecError, Inherited, Program};
 use crate::sweep::{self, Sweeper};
 use crate::sys::{self, Reaped, Received};
 use crate::termination_log::TerminationLog;
-use crate::values::seconds;
+use crate::values::{milliseconds, seconds, tenths};
 
 /// What was found when we started.
 pub struct Start {
@@ -158,7 +158,7 @@ impl<'a> Supervisor<'a> {
             Action::Begin { drain, stop_main } => return self.begin(drain, stop_main, received, now),
             Action::Stop(stop_main) => self.stop_main(&stop_main, received, now),
             Action::Escalate(signal) => {
-                log::info!(target: "escalate", signal:% = signal; "SIG{signal} to the app, which has not ended yet");
+                log::info!(target: "escalate", "SIG{signal} to the app, which has not ended yet");
                 self.deliver(signal, None);
             }
             Action::TerminateOthers => self.terminate_others(),
@@ -214,8 +214,8 @@ impl<'a> Supervisor<'a> {
         let variables = [
             Some(format!("OUTRO_SIGNAL={}", said.signal)),
             Some(format!("OUTRO_CHILD_PID={}", self.main.child.pid)),
-            left.map(|left| format!("OUTRO_DEADLINE_MS={}", left.as_millis())),
-            Some(format!("OUTRO_UPTIME_MS={}", now.duration_since(self.start.at).as_millis())),
+            left.map(|left| format!("OUTRO_DEADLINE_MS={}", milliseconds(left))),
+            Some(format!("OUTRO_UPTIME_MS={}", milliseconds(now.duration_since(self.start.at)))),
         ];
         Drain::start(command, self.start, variables.into_iter().flatten(), now)
     }
@@ -290,7 +290,9 @@ impl<'a> Supervisor<'a> {
         let why = if main_lives { "the app has not ended yet" } else { "the app has ended" };
         match count {
             Some(0) => {}
-            Some(count) => log::info!(target: "terminate", processes = count; "{why}: SIGTERM to {count} other(s)"),
+            Some(count) => {
+                log::info!(target: "terminate", processes = count as u64; "{why}: SIGTERM to {count} other(s)")
+            }
             None => log::info!(target: "terminate", "{why}: SIGTERM to everyone"),
         }
     }
@@ -443,15 +445,16 @@ fn carries_value(received: &Received) -> bool {
 
 fn log_stop(said: &report::Stop, uptime: Duration, plan: &Plan) {
     let pid = if said.from.pid == 0 && said.from.origin == report::Origin::Outside { " (pid 0)" } else { "" };
-    let time = plan.grace.map_or("no deadline".into(), |grace| format!("{} budget", tenths(grace.budget())));
+    let time = plan.grace.map_or("no deadline".into(), |grace| format!("{} budget", seconds(grace.budget())));
     let delay = plan.shutdown.delay;
     let delay = if delay.is_zero() { String::new() } else { format!(", {} delay", seconds(delay)) };
     log::info!(
         target: "stop",
-        signal:% = said.signal,
+        signal = said.signal.to_string().as_str(),
+        from = said.from.origin.name(),
         pid = said.from.pid,
         uid = said.from.uid,
-        uptime_s = uptime.as_secs_f64();
+        uptime_ms = milliseconds(uptime);
         "{}{pid} after {}, {time}{delay}", said.sentence(), tenths(uptime)
     );
 }

@@ -9,34 +9,47 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// `30` (seconds), `500ms`, `1.5s`, `2m`, `1h`; at most 24 hours.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit: u128 = match unit {
-        "ms" => 1_000_000,
-        "" | "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
+    let unit = match unit {
+        "ms" => Duration::from_millis(1),
+        "" | "s" => Duration::from_secs(1),
+        "m" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3600),
         _ => return Err("not a duration".into()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let parse = |digits: &str| digits.parse::<u64>().map(u128::from).ok();
-    let scale = u32::try_from(fraction.len()).ok().and_then(|n| 10_u128.checked_pow(n));
-    let (Some(whole), Some(part), Some(scale)) = (parse(whole), parse(fraction), scale) else {
+    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) {
         return Err("not a duration".into());
-    };
-    let nanoseconds = whole.saturating_mul(unit).saturating_add(part.saturating_mul(unit) / scale);
-    match u64::try_from(nanoseconds).map(Duration::from_nanos) {
-        Ok(duration) if duration <= LONGEST => Ok(duration),
+    }
+    // Digit by digit, so that nothing is rounded: each decimal place is worth a tenth of the one before.
+    let mut place = unit;
+    let fraction = fraction.bytes().map(|digit| {
+        place /= 10;
+        place * u32::from(digit - b'0')
+    });
+    let fraction = fraction.sum::<Duration>();
+    match whole.parse().ok().and_then(|whole| unit.checked_mul(whole)).map(|whole| whole.saturating_add(fraction)) {
+        Some(duration) if duration <= LONGEST => Ok(duration),
         _ => Err("longer than 24h".into()),
     }
 }
 
-/// Seconds with as many decimals as it takes, three at most: `28s`, `0.25s`.
+/// What was configured: seconds with as many decimals as it takes, three at most: `28s`, `0.25s`.
 pub fn seconds(duration: Duration) -> String {
-    let mut text = format!("{:.3}", duration.as_secs_f64());
-    text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
-    text.push('s');
-    text
+    let text = format!("{}.{:03}", duration.as_secs(), duration.subsec_millis());
+    format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// What was measured: seconds and tenths, rounded: `11.2s`. In integers, which spares us all of the floating point.
+pub fn tenths(duration: Duration) -> String {
+    let tenths = milliseconds(duration).saturating_add(50) / 100;
+    format!("{}.{}s", tenths / 10, tenths % 10)
+}
+
+/// Whole milliseconds.
+pub fn milliseconds(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1000).saturating_add(u64::from(duration.subsec_millis()))
 }
 
 /// 1/0, true/false, yes/no, on/off, in any case.
@@ -133,6 +146,15 @@ mod tests {
     fn seconds_are_written_short() {
         for (milliseconds, text) in [(28_000, "28s"), (250, "0.25s"), (1_500, "1.5s"), (0, "0s"), (100_000, "100s")] {
             assert_eq!(seconds(Duration::from_millis(milliseconds)), text);
+        }
+    }
+
+    #[test]
+    fn tenths_are_rounded() {
+        for (milliseconds, text) in
+            [(11_249, "11.2s"), (11_250, "11.3s"), (40, "0.0s"), (3_000, "3.0s"), (59_960, "60.0s")]
+        {
+            assert_eq!(tenths(Duration::from_millis(milliseconds)), text);
         }
     }
 
