@@ -3,9 +3,9 @@
 //! Values are only collected here; what they mean, and whether they are valid, is `plan.rs`'s business. clap would
 //! stop at the first fault and take an empty variable for a set one, so it gets plain strings to collect.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString};
 use std::fmt;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -160,6 +160,8 @@ pub const SETTINGS: [Setting; 19] = [
     ),
 ];
 
+/// What our variables begin with.
+const PREFIX: &[u8] = b"OUTRO_";
 /// Variables that start like ours and are none of our settings: what a drain command is given, and what Kubernetes
 /// sets for a Service called "outro".
 const NOT_SETTINGS: [&str; 4] = ["OUTRO_SIGNAL", "OUTRO_CHILD_PID", "OUTRO_DEADLINE_MS", "OUTRO_UPTIME_MS"];
@@ -225,56 +227,101 @@ impl Input {
     }
 }
 
+/// The entries of the environment that may be meant for us: `OUTRO_*` and `TINI_*`. Usually there are none.
+struct Variables<'a>(Vec<(&'a str, &'a [u8])>);
+
+impl<'a> Variables<'a> {
+    fn new(environment: &[&'a CStr]) -> Variables<'a> {
+        let ours = environment.iter().map(|entry| entry.to_bytes()).filter(|entry| is_ours_or_tinis(entry));
+        Variables(ours.filter_map(split).collect())
+    }
+
+    /// The value of the first entry of this name, as getenv(3) finds it.
+    fn get(&self, name: &str) -> Option<OsString> {
+        let (_, value) = self.0.iter().find(|(known, _)| *known == name)?;
+        Some(OsStr::from_bytes(value).to_owned())
+    }
+}
+
+fn is_ours_or_tinis(entry: &[u8]) -> bool {
+    entry.starts_with(PREFIX) || entry.starts_with(b"TINI_")
+}
+
+/// `NAME=value`, if the name is text.
+fn split(entry: &[u8]) -> Option<(&str, &[u8])> {
+    let end = entry.iter().position(|&b| b == b'=')?;
+    let (name, value) = (entry.get(..end)?, entry.get(end + 1..)?);
+    Some((std::str::from_utf8(name).ok()?, value))
+}
+
 /// Reads the command line and the environment. Nothing is judged but the words themselves: unknown options are
 /// collected among the faults, all of them.
-pub fn read(arguments: &[OsString], environment: &[CString]) -> Request {
-    let mut faults = Vec::new();
-    let mut words = arguments.to_vec();
-    if words.is_empty() {
-        words.push("outro".into());
+pub fn read(arguments: &[OsString], environment: &[&CStr]) -> Request {
+    let variables = Variables::new(environment);
+    let mut input = Input {
+        check: false,
+        command: Vec::new(),
+        given: Vec::new(),
+        verbose: 0,
+        tini_verbosity: variables.get("TINI_VERBOSITY"),
+        faults: Vec::new(),
+        unknown: unknown_variables(&variables),
+    };
+    match arguments.get(1..).unwrap_or_default() {
+        // Without an option in front there is nothing to parse. A parser would cost every start a quarter of its time.
+        [first, command @ ..] if first == "--" => input.command = command.to_vec(),
+        command if !command.first().is_some_and(|first| first.as_bytes().starts_with(b"-")) => {
+            input.command = command.to_vec();
+        }
+        options => {
+            if let Some(request) = parse(options, &mut input) {
+                return request;
+            }
+        }
     }
+    input.given.extend(given_variables(&variables));
+    Request::Plan(input)
+}
+
+/// Parses options and what follows them into `input`, unless they ask for something else.
+fn parse(words: &[OsString], input: &mut Input) -> Option<Request> {
+    let mut words = [&["outro".into()], words].concat();
     let matches = loop {
         match command().try_get_matches_from(&words) {
-            Ok(matches) => break Some(matches),
+            Ok(matches) => break matches,
             Err(error) => {
                 let (word, fault) = explain(&error);
-                faults.push(fault);
+                input.faults.push(fault);
                 // Clap ends at its first fault: take the word out and look for the next.
-                match words.iter().skip(1).position(|given| is_same_option(given, &word)) {
-                    Some(index) => drop(words.remove(index + 1)),
-                    None => break None,
-                }
+                let index = words.iter().skip(1).position(|given| is_same_option(given, &word))?;
+                words.remove(index + 1);
             }
         }
     };
-    if let Some(matches) = &matches {
-        if matches.get_flag("help") {
-            return Request::Help(help());
-        }
-        if matches.get_flag("version") {
-            return Request::Version;
-        }
-        if matches.get_flag("license") {
-            return Request::License;
-        }
+    if matches.get_flag("help") {
+        return Some(Request::Help(help()));
     }
-    let mut given = matches.as_ref().map(flags).unwrap_or_default();
-    given.extend(variables(environment));
-    Request::Plan(Input {
-        check: matches.as_ref().is_some_and(|m| m.get_flag("check")),
-        command: matches.as_ref().map(|m| collect(m, "COMMAND")).unwrap_or_default(),
-        given,
-        verbose: matches.as_ref().map_or(0, |m| m.get_count("verbose")),
-        tini_verbosity: variable(environment, "TINI_VERBOSITY"),
-        faults,
-        unknown: unknown_variables(environment),
-    })
+    if matches.get_flag("version") {
+        return Some(Request::Version);
+    }
+    if matches.get_flag("license") {
+        return Some(Request::License);
+    }
+    input.check = matches.get_flag("check");
+    input.verbose = matches.get_count("verbose");
+    input.command = collect(&matches, "COMMAND");
+    input.given = given_flags(&matches);
+    None
 }
 
 /// The environment without our own settings: what main gets.
-pub fn environment_for_main(environment: Vec<CString>) -> Vec<CString> {
-    let is_ours = |entry: &CString| SETTINGS.iter().any(|s| name_of(entry) == s.variable.as_bytes());
-    environment.into_iter().filter(|entry| !is_ours(entry)).collect()
+pub fn environment_for_main(mut environment: Vec<&CStr>) -> Vec<&CStr> {
+    let is_setting = |name: &str| SETTINGS.iter().any(|setting| setting.variable == name);
+    environment.retain(|entry| {
+        let entry = entry.to_bytes();
+        !(entry.starts_with(PREFIX) && split(entry).is_some_and(|(name, _)| is_setting(name)))
+    });
+    environment
 }
 
 /// What clap has to know. It renders no help: the text would have to be put together at every start.
@@ -334,7 +381,7 @@ fn collect(matches: &ArgMatches, id: &str) -> Vec<OsString> {
     matches.get_many::<OsString>(id).into_iter().flatten().cloned().collect()
 }
 
-fn flags(matches: &ArgMatches) -> Vec<Given> {
+fn given_flags(matches: &ArgMatches) -> Vec<Given> {
     let flags = SETTINGS.iter().filter_map(|setting| {
         let values = collect(matches, setting.flag);
         let name = format!("--{}", setting.flag);
@@ -345,38 +392,29 @@ fn flags(matches: &ArgMatches) -> Vec<Given> {
 }
 
 /// Our variables, and behind them those of tini's that mean the same. An empty variable of ours is unset.
-fn variables(environment: &[CString]) -> Vec<Given> {
+fn given_variables(variables: &Variables<'_>) -> Vec<Given> {
     let ours = SETTINGS.iter().filter_map(|setting| {
-        let value = variable(environment, setting.variable).filter(|value| !value.is_empty())?;
+        let value = variables.get(setting.variable).filter(|value| !value.is_empty())?;
         Some(Given { key: setting.key, name: setting.variable.into(), value })
     });
     let tinis = [(Key::Subreaper, "TINI_SUBREAPER"), (Key::Group, "TINI_KILL_PROCESS_GROUP")];
     let tinis = tinis.into_iter().filter_map(|(key, name)| {
         // tini looks only whether they are set; that a plain "no" means on is the one thing not to copy.
-        let value = variable(environment, name)?.to_ascii_lowercase();
+        let value = variables.get(name)?.to_ascii_lowercase();
         let off = ["0", "false", "no", "off"].iter().any(|no| value == *no);
         Some(Given { key, name: name.into(), value: if off { "0" } else { "1" }.into() })
     });
     ours.chain(tinis).collect()
 }
 
-fn variable(environment: &[CString], name: &str) -> Option<OsString> {
-    let entry = environment.iter().find(|entry| name_of(entry) == name.as_bytes())?;
-    entry.to_bytes().get(name.len() + 1..).map(|value| OsString::from_vec(value.to_vec()))
-}
-
-fn name_of(entry: &CString) -> &[u8] {
-    entry.to_bytes().split(|&b| b == b'=').next().unwrap_or_default()
-}
-
-fn unknown_variables(environment: &[CString]) -> Vec<String> {
-    let names = environment.iter().map(|entry| String::from_utf8_lossy(name_of(entry)).into_owned());
+fn unknown_variables(variables: &Variables<'_>) -> Vec<String> {
     let is_known = |name: &str| {
-        SETTINGS.iter().any(|s| s.variable == name)
+        SETTINGS.iter().any(|setting| setting.variable == name)
             || NOT_SETTINGS.contains(&name)
             || SERVICE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
-    names.filter(|name| name.starts_with("OUTRO_") && !is_known(name)).collect()
+    let names = variables.0.iter().map(|(name, _)| *name);
+    names.filter(|name| name.as_bytes().starts_with(PREFIX) && !is_known(name)).map(str::to_owned).collect()
 }
 
 /// The word that clap stumbled over, and what is wrong with it.

@@ -1,6 +1,7 @@
 //! The drain command: one process in its own group, run once beside the delay.
 
-use std::ffi::{CString, OsString};
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, OsString};
 use std::process::ExitStatus;
 use std::time::Instant;
 
@@ -27,10 +28,10 @@ impl Drain {
     /// Starts `command` with what main got, and `variables` besides. A failure is logged and kept for the report.
     pub fn start(command: &[OsString], start: &Start, variables: impl Iterator<Item = String>, now: Instant) -> Drain {
         let added: Vec<CString> = variables.filter_map(|variable| CString::new(variable).ok()).collect();
-        let name = |entry: &CString| entry.to_bytes().split(|&b| b == b'=').next().map(<[u8]>::to_vec);
-        let is_replaced = |entry: &CString| added.iter().any(|new| name(new) == name(entry));
-        let mut environment: Vec<CString> = start.environment.iter().filter(|e| !is_replaced(e)).cloned().collect();
-        environment.extend(added.iter().cloned());
+        let name = |entry: &CStr| entry.to_bytes().split(|&b| b == b'=').next().map(<[u8]>::to_vec);
+        let is_replaced = |entry: &CStr| added.iter().any(|new| name(new) == name(entry));
+        let kept = start.environment.iter().filter(|entry| !is_replaced(entry)).map(|entry| Cow::Borrowed(*entry));
+        let environment = kept.chain(added.iter().cloned().map(Cow::Owned)).collect();
         let program = Program::new(command, environment);
         let setup = Setup { foreground: false, aside: Some(&start.directory) };
         match program.spawn(start.inherited, &setup) {

@@ -28,7 +28,8 @@ mod termination_log;
 mod values;
 mod version;
 
-use std::ffi::{CStr, CString, OsString};
+use std::borrow::Cow;
+use std::ffi::{CStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,7 @@ const FORK_PAUSE: Duration = Duration::from_millis(50);
 /// From the arguments to the exit code. All signals are blocked, and have been since the first instruction.
 pub fn run(arguments: Vec<OsString>) -> i32 {
     let start = sys::now();
-    let environment: Vec<CString> = sys::environment().map(CStr::to_owned).collect();
+    let environment: Vec<&'static CStr> = sys::environment().collect();
     let name = arguments.first().cloned().unwrap_or_default();
     match cli::read(&arguments, &environment) {
         Request::Help(text) => version::print(&text),
@@ -91,7 +92,7 @@ fn is_pid_1() -> bool {
 }
 
 /// Starts main and stays with it to the end.
-fn supervise(mut plan: Plan, environment: Vec<CString>, at: Instant) -> u8 {
+fn supervise(mut plan: Plan, environment: Vec<&'static CStr>, at: Instant) -> u8 {
     logging::init(plan.log);
     plan.warnings.iter().for_each(|warning| log::warn!(target: "config", "{warning}"));
     ask_for_parents_death(plan.parent_death_signal);
@@ -108,7 +109,7 @@ fn supervise(mut plan: Plan, environment: Vec<CString>, at: Instant) -> u8 {
     remove_stale_drain_file(plan.drain_file.as_deref());
 
     let environment = cli::environment_for_main(environment);
-    let program = Program::new(&plan.command, environment.clone());
+    let program = Program::new(&plan.command, environment.iter().copied().map(Cow::Borrowed).collect());
     let start = Start { at, is_pid_1: is_pid_1(), inherited, directory, environment };
     let terminal = Terminal::new();
     let child = match spawn(&plan, &program, inherited, &terminal) {
@@ -124,6 +125,8 @@ fn supervise(mut plan: Plan, environment: Vec<CString>, at: Instant) -> u8 {
     // What a directory or a descriptor of ours pins could not be unmounted, closed or bound again.
     let _ = nix::unistd::chdir("/");
     sys::close_inherited();
+    // The parser's memory: what is free now stays free for the rest of a long life.
+    sys::trim_heap();
     let code = Supervisor::new(&plan, &start, program, child).run();
     terminal.give_back();
     code

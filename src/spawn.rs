@@ -4,8 +4,10 @@
 //! The child tells why it could not exec through a shared page instead of a pipe: that needs no descriptor, and
 //! nobody waits for it, so that an exec that hangs on a dead file system holds up neither signals nor the deadline.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::borrow::Cow;
+use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fmt;
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -20,7 +22,7 @@ use crate::sys;
 
 /// Where execvp(3) looks when there is no PATH.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
-const SHELL: &std::ffi::CStr = c"/bin/sh";
+const SHELL: &CStr = c"/bin/sh";
 
 /// What the kernel and libc gave us at our start and every program of ours gets back.
 #[derive(Clone, Copy)]
@@ -37,7 +39,7 @@ pub struct Program {
     /// Where it may be, in the order of the search.
     candidates: Vec<CString>,
     arguments: Vec<CString>,
-    environment: Vec<CString>,
+    environment: Vec<Cow<'static, CStr>>,
     /// Index in `environment` of a LISTEN_PID that names us, and has to name the child (sd_listen_fds(3)).
     listen_pid: Option<usize>,
 }
@@ -82,10 +84,11 @@ impl Program {
 
     /// Prepares `command` (not empty) for `environment`. A NUL byte cannot occur: both came from the kernel, or were
     /// checked when the configuration was read.
-    pub fn new(command: &[OsString], environment: Vec<CString>) -> Program {
+    pub fn new(command: &[OsString], environment: Vec<Cow<'static, CStr>>) -> Program {
         let name = command.first().cloned().unwrap_or_default();
         let arguments = command.iter().map(|word| c_string(word.as_bytes())).collect();
-        let listen_pid = environment.iter().position(|entry| entry.to_bytes() == own_listen_pid());
+        let own = format!("LISTEN_PID={}", Pid::this());
+        let listen_pid = environment.iter().position(|entry| entry.to_bytes() == own.as_bytes());
         Program { candidates: candidates(&name, &environment), name, arguments, environment, listen_pid }
     }
 
@@ -148,14 +151,9 @@ fn exit_code(errno: Errno) -> u8 {
     if errno == Errno::ENOENT { exit::NOT_FOUND } else { exit::NOT_RUNNABLE }
 }
 
-/// `LISTEN_PID=` with our own pid.
-fn own_listen_pid() -> Vec<u8> {
-    format!("LISTEN_PID={}", Pid::this()).into_bytes()
-}
-
 /// The files to try for `name`: itself if it has a slash, else in each directory of PATH. An empty directory means
 /// the current one.
-fn candidates(name: &OsStr, environment: &[CString]) -> Vec<CString> {
+fn candidates(name: &OsStr, environment: &[Cow<'static, CStr>]) -> Vec<CString> {
     let name = name.as_bytes();
     if name.is_empty() || name.contains(&b'/') {
         return vec![c_string(name)];
@@ -201,13 +199,15 @@ struct ExecPlan<'a> {
 
 impl ExecPlan<'_> {
     fn new<'a>(program: &'a Program, setup: &Setup<'_>) -> ExecPlan<'a> {
-        let words = |strings: &[CString]| strings.iter().map(|s| s.as_ptr()).collect::<Vec<_>>();
         ExecPlan {
             program,
             foreground: setup.foreground,
             directory: setup.aside.map(|path| c_string(path.as_os_str().as_bytes())),
-            arguments: [vec![SHELL.as_ptr()], words(&program.arguments), vec![ptr::null()]].concat(),
-            environment: [words(&program.environment), vec![ptr::null()]].concat(),
+            arguments: iter::once(SHELL.as_ptr())
+                .chain(program.arguments.iter().map(|word| word.as_ptr()))
+                .chain([ptr::null()])
+                .collect(),
+            environment: program.environment.iter().map(|entry| entry.as_ptr()).chain([ptr::null()]).collect(),
             listen_pid: [0; 32],
         }
     }

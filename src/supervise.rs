@@ -2,7 +2,7 @@
 //!
 //! From here on nothing can fail: there is no `?` on an error and nobody to hand one to. What goes wrong is logged.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::fs::OpenOptions;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub struct Start {
     /// Where we were started, and where the drain command runs.
     pub directory: PathBuf,
     /// What main gets, and the drain command.
-    pub environment: Vec<CString>,
+    pub environment: Vec<&'static CStr>,
 }
 
 /// Main runs, or ran.

@@ -201,6 +201,21 @@ pub fn close_inherited() {
     }
 }
 
+/// Gives free memory back to the system, where libc has a call for that (glibc: malloc_trim(3)).
+pub fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: no memory in use is touched.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Descriptor 0, open or not. std's handle would come with a buffer of 8 KiB.
+pub fn stdin() -> BorrowedFd<'static> {
+    // SAFETY: nothing in this program closes descriptor 0; a call on a closed one is an error like others.
+    unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) }
+}
+
 /// Whether descriptor `fd` is open.
 pub fn is_open(fd: RawFd) -> bool {
     // SAFETY: no memory is involved.

@@ -1,8 +1,8 @@
 //! The terminal, if there is one: main becomes its foreground group in our place, and gives it back through us.
 
-use std::os::fd::AsFd;
-
 use nix::unistd::{Pid, getpgrp, tcgetpgrp, tcsetpgrp};
+
+use crate::sys;
 
 /// The terminal on descriptor 0, if our process group was its foreground group when we started.
 pub struct Terminal {
@@ -16,7 +16,7 @@ impl Terminal {
     pub fn new() -> Terminal {
         let group = getpgrp();
         // An error, of whatever kind, means: no terminal, none of our business.
-        Terminal { foreground: tcgetpgrp(std::io::stdin().as_fd()).ok().filter(|foreground| *foreground == group) }
+        Terminal { foreground: tcgetpgrp(sys::stdin()).ok().filter(|foreground| *foreground == group) }
     }
 
     /// Whether main is to become the foreground group.
@@ -27,7 +27,7 @@ impl Terminal {
     /// Makes our group the foreground group again. TTOU is blocked, so the background may do this (tcsetpgrp(3)).
     pub fn give_back(&self) {
         if let Some(group) = self.foreground.filter(|group| group.as_raw() != 0) {
-            let _ = tcsetpgrp(std::io::stdin().as_fd(), group);
+            let _ = tcsetpgrp(sys::stdin(), group);
         }
     }
 }
