@@ -110,7 +110,7 @@ fn supervise(mut plan: Plan, environment: Vec<&'static CStr>, at: Instant) -> u8
 
     let environment = cli::environment_for_main(environment);
     let program = Program::new(&plan.command, environment.iter().copied().map(Cow::Borrowed).collect());
-    let start = Start { at, is_pid_1: is_pid_1(), inherited, directory, environment };
+    let start = Start { at, pid: Pid::this(), inherited, directory, environment };
     let terminal = Terminal::new();
     let child = match spawn(&plan, &program, inherited, &terminal) {
         Ok(child) => child,

@@ -1,6 +1,6 @@
 //! The arrival of a signal: which one comes next, whether it is anybody's business, and who sent it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::unistd::{Pid, getppid};
 
@@ -9,40 +9,43 @@ use crate::report::{Origin, Sender};
 use crate::signal::{Signal, SignalSet};
 use crate::sys::{self, Received};
 
+/// After so many signals, everything that is pending gets a turn.
+const ROUND_AFTER: u32 = 16;
+
 /// Pending signals, each in its turn.
 ///
 /// The kernel hands out the lowest number first, so somebody who sends HUP without a pause would keep TERM from ever
-/// arriving. A signal that was taken is therefore left out until all others that are pending have been taken.
+/// arriving. Every now and then, therefore, a round is made in which no number is taken twice.
 #[derive(Default)]
 pub struct Signals {
+    /// Signals taken since the last round.
+    count: u32,
+    /// Which were taken in this round.
     taken: SignalSet,
 }
 
 impl Signals {
     /// The next signal; `None` when `deadline` has come, or when something else interrupted the wait.
     pub fn next(&mut self, deadline: Option<Instant>) -> Option<Received> {
-        let others = SignalSet(!self.taken.0);
-        if others != SignalSet::ALL
-            && let Some(received) = sys::wait_signal(others, Some(std::time::Duration::ZERO))
-        {
-            self.taken.insert(received.signal);
-            return Some(received);
+        if self.count >= ROUND_AFTER {
+            if let Some(received) = sys::wait_signal(SignalSet(!self.taken.0), Some(Duration::ZERO)) {
+                self.taken.insert(received.signal);
+                return Some(received);
+            }
+            *self = Signals::default();
         }
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(sys::now()));
-        let received = sys::wait_signal(SignalSet::ALL, timeout)?;
-        self.taken = received.signal.into();
-        Some(received)
+        self.count += 1;
+        sys::wait_signal(SignalSet::ALL, deadline.map(|deadline| deadline.saturating_duration_since(sys::now())))
     }
 }
 
 /// Whether a signal concerns main. All do, except those that concern us: the end of a child, what the kernel raises
-/// for something we did ourselves, and the two numbers that belong to libc.
-pub fn is_for_main(received: &Received) -> bool {
+/// for something we (`own`) did ourselves, and the two numbers that belong to libc.
+pub fn is_for_main(received: &Received, own: Pid) -> bool {
     let signal = received.signal;
     let from_kernel = received.code() > 0;
     // A write of ours that failed: SIGPIPE and SIGXFSZ come as if we had sent them (SI_USER, own pid).
-    let from_us =
-        received.code() == libc::SI_USER && received.sender().is_some_and(|(pid, _)| Pid::from_raw(pid) == Pid::this());
+    let from_us = received.code() == libc::SI_USER && received.sender().is_some_and(|(pid, _)| pid == own.as_raw());
     let our_fault = from_kernel && (signal.is_fault() || signal.number() == libc::SIGXCPU);
     !(signal == Signal::CHLD || signal.is_reserved() || from_us || our_fault)
 }

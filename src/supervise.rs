@@ -29,12 +29,19 @@ use crate::values::{milliseconds, seconds, tenths};
 /// What was found when we started.
 pub struct Start {
     pub at: Instant,
-    pub is_pid_1: bool,
+    pub pid: Pid,
     pub inherited: Inherited,
     /// Where we were started, and where the drain command runs.
     pub directory: PathBuf,
     /// What main gets, and the drain command.
     pub environment: Vec<&'static CStr>,
+}
+
+impl Start {
+    /// Whether we are the first process of a pid namespace.
+    pub fn is_pid_1(&self) -> bool {
+        self.pid == Pid::from_raw(1)
+    }
 }
 
 /// Main runs, or ran.
@@ -102,7 +109,7 @@ impl<'a> Supervisor<'a> {
             start,
             policy: Shutdown::new(plan.shutdown.clone()),
             signals: Signals::default(),
-            sweeper: Sweeper::new(start.is_pid_1),
+            sweeper: Sweeper::new(start.is_pid_1()),
             main: Main { program, child, stopped_at: None, ended: None },
             drain: None,
             stop: None,
@@ -134,7 +141,7 @@ impl<'a> Supervisor<'a> {
     /// Hands everything that has happened to the policy, the signal first: a stop that is taken in the same turn as
     /// main's end came before it.
     fn turn(&mut self, received: Option<Received>, ends: &Ends, now: Instant) -> ControlFlow<()> {
-        if let Some(received) = received.filter(is_for_main) {
+        if let Some(received) = received.filter(|received| is_for_main(received, self.start.pid)) {
             let action = self.policy.step(Event::Signal(received.signal), now);
             self.carry_out(action, Some(&received), now)?;
         }
@@ -363,7 +370,7 @@ impl<'a> Supervisor<'a> {
     }
 
     fn termination_log(&mut self) -> &mut TerminationLog {
-        let (to, is_pid_1) = (&self.plan.report, self.start.is_pid_1);
+        let (to, is_pid_1) = (&self.plan.report, self.start.is_pid_1());
         self.termination_log.get_or_insert_with(|| TerminationLog::new(to, is_pid_1))
     }
 
@@ -420,7 +427,7 @@ impl<'a> Supervisor<'a> {
         };
         let code = end.code(&self.plan.exit);
         let mut facts = self.facts(cause, now, code);
-        facts.oom_kills = self.start.is_pid_1.then(processes::oom_kills).flatten();
+        facts.oom_kills = self.start.is_pid_1().then(processes::oom_kills).flatten();
         self.say_last(&facts);
         code
     }
