@@ -3,6 +3,7 @@
 //! A line that stderr does not take at once is dropped and counted; the next line that goes through is preceded by
 //! the count. SIGPIPE is blocked with all other signals, so a broken pipe is only an error code.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -29,6 +30,18 @@ pub struct Config {
 pub enum Format {
     Text,
     Json,
+}
+
+/// As OUTRO_LOG spells it.
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let level = self.level.as_str().to_ascii_lowercase();
+        match self.format {
+            Some(Format::Text) => write!(f, "text,{level}"),
+            Some(Format::Json) => write!(f, "json,{level}"),
+            None => f.write_str("off"),
+        }
+    }
 }
 
 /// Starts logging. Called once; until then nothing is logged.
