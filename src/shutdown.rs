@@ -10,7 +10,7 @@
 //! | preparing | count it               | linger, drain ≤ 2 s  | stop main (1)   | exit          | end drain, stop main       |
 //! | stopping  | forward it             | linger or exit       | —               | exit          | escalate, sweep, D: kill   |
 //! | lingering | fix D, or count it     | —                    | exit (2)        | exit          | end drain, then kill       |
-//! | killing   | count it               | —                    | —               | exit          | kill again, then leave     |
+//! | killing   | —                      | —                    | —               | exit          | kill again, then leave     |
 //! | over      | —                      | —                    | —               | —             | exit                       |
 //!
 //! (1) once the delay is over; (2) once the time to linger is over. In every phase the second INT ends the preparation
@@ -186,6 +186,7 @@ enum Drain {
     Done,
 }
 
+#[derive(Clone)]
 pub struct Shutdown {
     rules: Rules,
     phase: Phase,
@@ -254,7 +255,8 @@ impl Shutdown {
     pub fn step(&mut self, event: Event, now: Instant) -> Action {
         match event {
             Event::Signal(signal) if self.rules.stop_signals.contains(signal) => self.stop_signal(signal, now),
-            Event::Signal(signal) => Action::Forward(signal),
+            Event::Signal(signal) if self.main_lives() => Action::Forward(signal),
+            Event::Signal(_) => Action::Nothing,
             Event::MainExited => self.main_exited(now),
             Event::DrainExited => self.drain_exited(now),
             Event::Childless => self.leave(),
@@ -264,8 +266,7 @@ impl Shutdown {
 
     fn stop_signal(&mut self, signal: Signal, now: Instant) -> Action {
         let takes_time = self.takes_time();
-        let first = matches!(self.phase, Phase::Running | Phase::Lingering { stop: None, .. });
-        self.repeats = self.repeats.saturating_add(u32::from(!first));
+        self.repeats = self.repeats.saturating_add(u32::from(self.stop().is_some()));
         self.interrupts = self.interrupts.saturating_add(u32::from(signal == Signal::INT));
         // How insistent a person is. Without a stop that takes time there is nothing to hurry.
         let insistence = if signal == Signal::INT && takes_time { self.interrupts } else { 0 };
@@ -287,7 +288,8 @@ impl Shutdown {
                 *stop = Some(begun);
                 Action::Begin { drain: false, stop_main: None }
             }
-            Phase::Lingering { .. } | Phase::Killing { .. } | Phase::Over => Action::Count,
+            Phase::Lingering { .. } => Action::Count,
+            Phase::Killing { .. } | Phase::Over => Action::Nothing,
         }
     }
 
@@ -420,6 +422,14 @@ impl Shutdown {
         Action::Exit
     }
 
+    fn main_lives(&self) -> bool {
+        match self.phase {
+            Phase::Running | Phase::Preparing { .. } | Phase::Stopping { .. } => true,
+            // While everyone is being killed a signal makes no difference any more.
+            Phase::Lingering { .. } | Phase::Killing { .. } | Phase::Over => false,
+        }
+    }
+
     fn draining(&self) -> bool {
         matches!(self.drain, Drain::Running { .. })
     }
@@ -468,4 +478,6 @@ impl Drain {
 }
 
 #[cfg(test)]
-mod tests;
+mod every_story;
+#[cfg(test)]
+mod stories;
