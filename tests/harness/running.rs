@@ -90,18 +90,18 @@ impl Running {
 
     /// The init under test. Its number is found through its parents, never by name.
     pub fn init(&mut self) -> Process {
-        let top = Process(self.top.id() as i32);
-        (0..self.depth).fold(top, |parent, _| self.first_child_of(parent))
+        self.descendant(self.depth)
     }
 
     /// The program that the init started.
     pub fn main(&mut self) -> Process {
-        let init = self.init();
-        self.first_child_of(init)
+        self.descendant(self.depth + 1)
     }
 
-    fn first_child_of(&mut self, parent: Process) -> Process {
-        self.wait_for("a child", |_| parent.children().first().copied())
+    /// The first child of the first child, and so on.
+    fn descendant(&mut self, depth: usize) -> Process {
+        let top = Process(self.top.id() as i32);
+        self.wait_for("a child", |_| (0..depth).try_fold(top, |parent, _| parent.children().first().copied()))
     }
 
     pub fn signal(&mut self, number: i32) {

@@ -251,6 +251,7 @@ impl Start {
         unsafe {
             command.pre_exec(move || {
                 close_at_exec()?;
+                default_signals()?;
                 die_with_the_test()?;
                 mount_proc(proc)?;
                 if has_terminal {
@@ -334,6 +335,17 @@ fn close_at_exec() -> io::Result<()> {
             libc::CLOSE_RANGE_CLOEXEC,
         )
     } as i32)
+}
+
+/// As after login, whatever the test runner ignores or blocks.
+fn default_signals() -> io::Result<()> {
+    (1..=64).filter(|&number| number != libc::SIGKILL && number != libc::SIGSTOP).try_for_each(|number| {
+        let action = [libc::SIG_DFL as u64, 0, 0, 0];
+        let null = std::ptr::null_mut::<u64>();
+        // SAFETY: the kernel's sigaction is four words: handler, flags, restorer, mask. Raw, because glibc refuses 32.
+        check(unsafe { libc::syscall(libc::SYS_rt_sigaction, number, &action, null, 8) } as i32)
+    })?;
+    block(Signals::NONE)
 }
 
 /// Bound to the thread that forked, which is the test's own.

@@ -150,9 +150,10 @@ static pid_t checked_fork(void)
 	return child;
 }
 
+/* Where SIGCHLD is ignored, the kernel says ECHILD as soon as the child has ended. */
 static void wait_for(pid_t child)
 {
-	while (waitpid(child, NULL, 0) < 0)
+	while (waitpid(child, NULL, 0) < 0 && errno != ECHILD)
 		must(errno == EINTR, "waitpid");
 }
 
@@ -230,7 +231,6 @@ static void say_state(void)
 	say("nice %d", getpriority(PRIO_PROCESS, 0));
 	say("ids %d %d %d %d", getuid(), geteuid(), getgid(), getegid());
 	say("no new privileges %d", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
-	say_descriptors();
 	for (char **variable = environ; *variable; variable++)
 		say("variable %s", *variable);
 }
@@ -338,6 +338,7 @@ static char **play(char **word)
 			must(!setresgid(user, user, user) && !setresuid(user, user, user), "setresuid");
 		}
 		STEP("state") say_state();
+		STEP("descriptors") say_descriptors();
 		STEP("family") say_family();
 		STEP("death-signal") say_death_signal();
 		STEP("terminal") say_terminal();
