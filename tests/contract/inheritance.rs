@@ -7,9 +7,9 @@ use crate::harness::{Scratch, Signals, Start, actor, set_limit};
 use super::{init, ordinary, pid1, promise};
 
 /// What a process says of its state: run directly, and below the init.
-fn same_with_and_without_init(prepare: impl Fn(Start) -> Start) {
-    let directly = prepare(Start::of(actor())).options(&["state"]).run();
-    let below_the_init = prepare(pid1()).main("state").run();
+fn same_with_and_without_init(word: &str, prepare: impl Fn(Start) -> Start) {
+    let directly = prepare(Start::of(actor())).options(&[word]).run();
+    let below_the_init = prepare(pid1()).main(word).run();
     assert_eq!(directly.code, 0, "{}", directly.stderr);
     assert_eq!(below_the_init.stdout, directly.stdout);
 }
@@ -37,7 +37,7 @@ fn main_finds_every_signal_as_the_init_found_it() {
             ),
         ];
         for (blocked, ignored) in tables {
-            same_with_and_without_init(|start| start.with_signals(blocked, ignored));
+            same_with_and_without_init("signals", |start| start.with_signals(blocked, ignored));
         }
     });
 }
@@ -46,7 +46,7 @@ fn main_finds_every_signal_as_the_init_found_it() {
 fn main_finds_environment_directory_umask_and_limits_as_the_init_found_them() {
     promise(|| {
         let scratch = Scratch::new();
-        same_with_and_without_init(|start| {
+        same_with_and_without_init("state", |start| {
             start
                 .env("EMPTY", "")
                 .env("WITH_EQUALS", "a=b=c")
@@ -76,20 +76,32 @@ fn main_finds_exactly_the_descriptors_that_the_init_found() {
                 .with_descriptor(9, File::open("/dev/zero").unwrap())
                 .with_descriptor(200, File::options().append(true).open("/dev/null").unwrap())
         };
-        let directly = with_descriptors(Start::of(actor())).options(&["descriptors"]).run();
+        let directly = with_descriptors(Start::of(actor()))
+            .options(&["descriptors"])
+            .run();
         let below_the_init = with_descriptors(pid1()).main("descriptors").run();
-        assert_eq!(inherited(&below_the_init.stdout), inherited(&directly.stdout));
-        assert_eq!(numbers(&below_the_init.stdout), ["0", "1", "2", "3", "9", "200"]);
+        assert_eq!(
+            inherited(&below_the_init.stdout),
+            inherited(&directly.stdout)
+        );
+        assert_eq!(
+            numbers(&below_the_init.stdout),
+            ["0", "1", "2", "3", "9", "200"]
+        );
     });
 }
 
 /// What was said of the descriptors that are the same in two runs: not of the pipes to the test.
 fn inherited(said: &str) -> Vec<&str> {
-    said.lines().filter(|line| !line.starts_with("descriptor 1 ") && !line.starts_with("descriptor 2 ")).collect()
+    said.lines()
+        .filter(|line| !line.starts_with("descriptor 1 ") && !line.starts_with("descriptor 2 "))
+        .collect()
 }
 
 fn numbers(said: &str) -> Vec<&str> {
-    said.lines().map(|line| line.split(' ').nth(1).unwrap()).collect()
+    said.lines()
+        .map(|line| line.split(' ').nth(1).unwrap())
+        .collect()
 }
 
 #[test]

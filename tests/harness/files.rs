@@ -1,6 +1,7 @@
 //! The programs that tests start, and directories for what they write.
 
 use std::fs;
+use std::io::{self, PipeReader, PipeWriter};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -88,6 +89,16 @@ impl Scratch {
         let name = program.file_name().unwrap().to_str().unwrap();
         self.file(name, fs::read(program).unwrap(), 0o755)
     }
+}
+
+/// A pipe, ends for reading and writing, that no child inherits by accident.
+pub fn pipe() -> (PipeReader, PipeWriter) {
+    io::pipe().unwrap()
+}
+
+/// A pipe that nobody reads.
+pub fn broken_pipe() -> PipeWriter {
+    pipe().1
 }
 
 fn set_mode(path: &Path, mode: u32) {

@@ -7,11 +7,12 @@ mod files;
 mod process;
 mod running;
 mod start;
+mod trace;
 
-pub use files::{Scratch, actor, outro};
+pub use files::{Scratch, actor, broken_pipe, outro, pipe};
 pub use process::{Process, Signals};
 pub use running::{Finished, Running};
-pub use start::{Proc, Start, drop_capability, fill_with_nothing, move_to, set_limit};
+pub use start::{Proc, Start, drop_capability, fill_with_nothing, set_limit};
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -87,6 +87,15 @@ impl Process {
             .collect()
     }
 
+    pub fn parent(self) -> Process {
+        Process(self.status("PPid").parse().unwrap())
+    }
+
+    /// The number and arguments of the system call it is in; empty when it is in none, or not there.
+    pub fn system_call(self) -> String {
+        fs::read_to_string(self.file("syscall")).unwrap_or_default()
+    }
+
     /// The state letter of ps(1); `None` when the process is gone.
     pub fn state(self) -> Option<char> {
         let stat = fs::read_to_string(self.file("stat")).ok()?;

@@ -101,7 +101,9 @@ impl Running {
     /// The first child of the first child, and so on.
     fn descendant(&mut self, depth: usize) -> Process {
         let top = Process(self.top.id() as i32);
-        self.wait_for("a child", |_| (0..depth).try_fold(top, |parent, _| parent.children().first().copied()))
+        self.wait_for("a child", |_| {
+            (0..depth).try_fold(top, |parent, _| parent.children().first().copied())
+        })
     }
 
     pub fn signal(&mut self, number: i32) {
@@ -111,11 +113,16 @@ impl Running {
     /// Sends a signal and waits until main has echoed it.
     pub fn signal_and_hear(&mut self, number: i32) {
         self.signal(number);
-        let expected = format!("got {number} ");
+        self.hear(number);
+    }
+
+    /// The next thing main says must be that it got this signal.
+    pub fn hear(&mut self, number: i32) {
         let line = self.line();
         assert!(
-            line.starts_with(&expected),
-            "expected {expected}, heard {line}"
+            line.starts_with(&format!("got {number} ")),
+            "not {number}: {line}\n{}",
+            self.transcript()
         );
     }
 

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::files::{actor, no_fork_meanwhile, outro};
-use super::process::Signals;
+use super::process::{Process, Signals};
 use super::running::Running;
+use super::trace;
 
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -30,7 +31,10 @@ pub enum Proc {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Pid1,
-    Ordinary,
+    /// With this many processes between process 1 and the init.
+    Ordinary {
+        between: usize,
+    },
 }
 
 /// Everything runs in a pid namespace of its own, so that nothing survives a test, and so that a mistaken `kill(-1)`
@@ -79,14 +83,15 @@ impl Start {
 
     /// As an ordinary process; process 1 is an actor that ends with the init's code.
     pub fn as_ordinary_process(mut self) -> Start {
-        self.place = Place::Ordinary;
+        self.place = Place::Ordinary { between: 0 };
         self
     }
 
-    /// As an ordinary process that is the child of `words`, for example of strace.
-    pub fn wrapped_in(mut self, words: &[&str]) -> Start {
+    /// As an ordinary process that `words` start, for example strace, with so many processes `between` it and process 1.
+    pub fn below(mut self, words: &[&str], between: usize) -> Start {
         self.wrapper = words.iter().map(OsString::from).collect();
-        self.as_ordinary_process()
+        self.place = Place::Ordinary { between };
+        self
     }
 
     /// Calls the init by this name: its argv[0].
@@ -192,15 +197,16 @@ impl Start {
     }
 
     /// Hands an open file down as descriptor `number`.
-    pub fn with_descriptor(self, number: RawFd, file: File) -> Start {
-        self.before_exec(move || move_to(number, &file))
+    pub fn with_descriptor(self, number: RawFd, file: impl Into<OwnedFd>) -> Start {
+        let file = out_of_the_way(file.into());
+        // SAFETY: the descriptor table is the forked child's own.
+        self.before_exec(move || check(unsafe { libc::dup2(file.as_raw_fd(), number) }))
     }
 
     pub fn spawn(self) -> Running {
         let depth = match self.place {
             Place::Pid1 => 0,
-            Place::Ordinary if self.wrapper.is_empty() => 1,
-            Place::Ordinary => 2,
+            Place::Ordinary { between } => 1 + between,
         };
         let terminal = self.terminal.then(open_terminal);
         let child = self.into_command(terminal.as_ref()).map(spawn_in_namespace);
@@ -211,6 +217,28 @@ impl Start {
         )
     }
 
+    /// Lets the init execute so many instructions, does something `meanwhile`, and sets it free.
+    pub fn spawn_after_instructions(
+        self,
+        count: usize,
+        meanwhile: impl FnOnce(Process),
+    ) -> Running {
+        assert!(
+            self.place == Place::Pid1,
+            "only a child of this thread can be traced"
+        );
+        // SAFETY: no memory is involved.
+        let traced = self
+            .before_exec(|| check(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) } as i32));
+        let mut running = traced.spawn();
+        let init = running.init();
+        trace::wait_for_stop(init);
+        (0..count).for_each(|_| trace::step(init));
+        meanwhile(init);
+        trace::let_go(init);
+        running
+    }
+
     /// Waits for the end of it.
     pub fn run(self) -> super::Finished {
         self.spawn().finish()
@@ -219,7 +247,7 @@ impl Start {
     fn into_command(self, terminal: Option<&Terminal>) -> io::Result<Command> {
         let mut command = match self.place {
             Place::Pid1 => Command::new(&self.init),
-            Place::Ordinary => {
+            Place::Ordinary { .. } => {
                 let mut host = Command::new(actor());
                 host.arg("host").args(&self.wrapper).arg(&self.init);
                 host
@@ -314,7 +342,17 @@ fn open_terminal() -> Terminal {
     }
 }
 
-fn check(result: i32) -> io::Result<()> {
+/// The same file under a number that no test hands down.
+fn out_of_the_way(file: OwnedFd) -> OwnedFd {
+    // SAFETY: the kernel gives a new descriptor, which is ours.
+    unsafe {
+        let copy = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 500);
+        check(copy).unwrap();
+        OwnedFd::from_raw_fd(copy)
+    }
+}
+
+pub(super) fn check(result: i32) -> io::Result<()> {
     if result < 0 {
         Err(io::Error::last_os_error())
     } else {
@@ -339,12 +377,14 @@ fn close_at_exec() -> io::Result<()> {
 
 /// As after login, whatever the test runner ignores or blocks.
 fn default_signals() -> io::Result<()> {
-    (1..=64).filter(|&number| number != libc::SIGKILL && number != libc::SIGSTOP).try_for_each(|number| {
-        let action = [libc::SIG_DFL as u64, 0, 0, 0];
-        let null = std::ptr::null_mut::<u64>();
-        // SAFETY: the kernel's sigaction is four words: handler, flags, restorer, mask. Raw, because glibc refuses 32.
-        check(unsafe { libc::syscall(libc::SYS_rt_sigaction, number, &action, null, 8) } as i32)
-    })?;
+    (1..=64)
+        .filter(|&number| number != libc::SIGKILL && number != libc::SIGSTOP)
+        .try_for_each(|number| {
+            let action = [libc::SIG_DFL as u64, 0, 0, 0];
+            let null = std::ptr::null_mut::<u64>();
+            // SAFETY: the kernel's sigaction is four words: handler, flags, restorer, mask. Raw, because glibc refuses 32.
+            check(unsafe { libc::syscall(libc::SYS_rt_sigaction, number, &action, null, 8) } as i32)
+        })?;
     block(Signals::NONE)
 }
 
@@ -415,11 +455,6 @@ fn block(set: Signals) -> io::Result<()> {
         unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &set.0, null, 8) }
             as i32,
     )
-}
-
-pub fn move_to(number: RawFd, file: &File) -> io::Result<()> {
-    // SAFETY: the descriptor table is the forked child's own.
-    check(unsafe { libc::dup2(file.as_raw_fd(), number) })
 }
 
 pub fn set_limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {

@@ -214,14 +214,18 @@ static void say_descriptors(void)
 	}
 }
 
+static void say_signals(void)
+{
+	say("blocked %016lx", change_mask(SIG_BLOCK, 0));
+	say("ignored %016lx", ignored_signals());
+}
+
 static void say_state(void)
 {
 	char directory[PATH_MAX];
 	mode_t mask = umask(0);
 	struct rlimit limit;
 
-	say("blocked %016lx", change_mask(SIG_BLOCK, 0));
-	say("ignored %016lx", ignored_signals());
 	say("directory %s", getcwd(directory, sizeof directory) ? directory : strerror(errno));
 	say("umask %o", mask);
 	umask(mask);
@@ -238,13 +242,6 @@ static void say_state(void)
 static void say_family(void)
 {
 	say("pid %d parent %d group %d session %d", getpid(), getppid(), getpgrp(), getsid(0));
-}
-
-static void say_death_signal(void)
-{
-	int number = 0;
-	must(!prctl(PR_GET_PDEATHSIG, &number, 0, 0, 0), "PR_GET_PDEATHSIG");
-	say("parent death signal %d", number);
 }
 
 static void say_terminal(void)
@@ -337,10 +334,10 @@ static char **play(char **word)
 			uid_t user = number(&word);
 			must(!setresgid(user, user, user) && !setresuid(user, user, user), "setresuid");
 		}
+		STEP("signals") say_signals();
 		STEP("state") say_state();
 		STEP("descriptors") say_descriptors();
 		STEP("family") say_family();
-		STEP("death-signal") say_death_signal();
 		STEP("terminal") say_terminal();
 		STEP("read") {
 			char input[256];
