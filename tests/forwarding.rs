@@ -70,11 +70,7 @@ fn signals_have_many_names() {
 
 #[test]
 fn the_flag_beats_the_variable() {
-    let mut init = echoing(
-        Start::outro()
-            .env("OUTRO_SIGNAL_MAP", "HUP=USR1")
-            .options(&["--signal-map", "HUP=USR2"]),
-    );
+    let mut init = echoing(Start::outro().env("OUTRO_SIGNAL_MAP", "HUP=USR1").options(&["--signal-map", "HUP=USR2"]));
     init.signal(libc::SIGHUP);
     init.hear(libc::SIGUSR2);
 }
@@ -88,11 +84,7 @@ fn a_signal_that_is_mapped_to_nothing_is_dropped() {
 fn a_mapped_real_time_signal_keeps_its_value() {
     let mut init = with_map("RTMIN=RTMIN+1");
     init.init().queue(libc::SIGRTMIN(), 42);
-    init.expect(&format!(
-        "got {} code {} value 42",
-        libc::SIGRTMIN() + 1,
-        libc::SI_QUEUE
-    ));
+    init.expect(&format!("got {} code {} value 42", libc::SIGRTMIN() + 1, libc::SI_QUEUE));
 }
 
 #[test]
@@ -117,11 +109,7 @@ fn the_signals_of_libc_are_nobodys() {
 /// outro writes a line about each signal, which raises SIGPIPE in itself.
 #[test]
 fn the_sigpipe_of_our_own_log_is_not_forwarded() {
-    let mut init = echoing(
-        Start::outro()
-            .env("OUTRO_LOG", "text,trace")
-            .stderr(broken_pipe()),
-    );
+    let mut init = echoing(Start::outro().env("OUTRO_LOG", "text,trace").stderr(broken_pipe()));
     for _ in 0..3 {
         is_kept_back(&mut init, libc::SIGCHLD);
         init.signal_and_hear(libc::SIGUSR1);
@@ -137,9 +125,7 @@ fn a_sigpipe_from_somebody_else_is_forwarded() {
 #[test]
 fn the_sigxfsz_of_our_own_log_is_not_forwarded() {
     let full = tempfile::tempfile().unwrap();
-    let start = Start::outro()
-        .env("OUTRO_LOG", "text,trace")
-        .stderr(OwnedFd::from(full));
+    let start = Start::outro().env("OUTRO_LOG", "text,trace").stderr(OwnedFd::from(full));
     let mut init = echoing(start.before_exec(|| set_limit(libc::RLIMIT_FSIZE, 0)));
     for _ in 0..3 {
         is_kept_back(&mut init, libc::SIGCHLD);
@@ -171,43 +157,24 @@ fn the_group_gets_signals_when_asked_for() {
     assert!(!signals_the_group(Start::outro()));
     assert!(signals_the_group(Start::outro().options(&["-g"])));
     assert!(signals_the_group(Start::outro().options(&["--group"])));
-    for (value, group) in [
-        ("1", true),
-        ("yes", true),
-        ("TRUE", true),
-        ("on", true),
-        ("0", false),
-        ("no", false),
-    ] {
-        assert_eq!(
-            signals_the_group(Start::outro().env("OUTRO_GROUP", value)),
-            group,
-            "OUTRO_GROUP={value}"
-        );
+    for (value, group) in [("1", true), ("yes", true), ("TRUE", true), ("on", true), ("0", false), ("no", false)] {
+        assert_eq!(signals_the_group(Start::outro().env("OUTRO_GROUP", value)), group, "OUTRO_GROUP={value}");
     }
 }
 
 #[test]
 fn tinis_variable_for_the_group_works_as_in_tini_but_for_off() {
     for on in ["", "1", "true", "yes", "on", "anything"] {
-        assert!(
-            signals_the_group(Start::outro().env("TINI_KILL_PROCESS_GROUP", on)),
-            "{on:?}"
-        );
+        assert!(signals_the_group(Start::outro().env("TINI_KILL_PROCESS_GROUP", on)), "{on:?}");
     }
     for off in ["0", "false", "no", "off"] {
-        assert!(
-            !signals_the_group(Start::outro().env("TINI_KILL_PROCESS_GROUP", off)),
-            "{off:?}"
-        );
+        assert!(!signals_the_group(Start::outro().env("TINI_KILL_PROCESS_GROUP", off)), "{off:?}");
     }
 }
 
 #[test]
 fn our_own_variable_beats_tinis() {
-    let both = Start::outro()
-        .env("TINI_KILL_PROCESS_GROUP", "1")
-        .env("OUTRO_GROUP", "0");
+    let both = Start::outro().env("TINI_KILL_PROCESS_GROUP", "1").env("OUTRO_GROUP", "0");
     assert!(!signals_the_group(both));
 }
 

@@ -40,9 +40,7 @@ impl Elf {
 
     fn segment_kinds(&self) -> Vec<u64> {
         let (table, size, count) = (self.number(32, 8), self.number(54, 2), self.number(56, 2));
-        (0..count)
-            .map(|index| self.number(table + index * size, 4))
-            .collect()
+        (0..count).map(|index| self.number(table + index * size, 4)).collect()
     }
 
     fn section(&self, index: u64) -> u64 {
@@ -51,19 +49,14 @@ impl Elf {
 
     fn symbol(&self, name: &str) -> Option<u64> {
         let sections = (0..self.number(60, 2)).map(|index| self.section(index));
-        let table = sections
-            .into_iter()
-            .find(|&section| self.number(section + 4, 4) == Self::SYMBOL_TABLE)?;
+        let table = sections.into_iter().find(|&section| self.number(section + 4, 4) == Self::SYMBOL_TABLE)?;
         let (start, size) = (self.number(table + 24, 8), self.number(table + 32, 8));
         let strings = self.number(self.section(self.number(table + 40, 4)) + 24, 8);
         let named = |symbol: &u64| {
             let text = &self.0[(strings + self.number(*symbol, 4)) as usize..];
             text.starts_with(name.as_bytes()) && text[name.len()] == 0
         };
-        (start..start + size)
-            .step_by(24)
-            .find(named)
-            .map(|symbol| self.number(symbol + 8, 8))
+        (start..start + size).step_by(24).find(named).map(|symbol| self.number(symbol + 8, 8))
     }
 }
 
@@ -71,10 +64,7 @@ impl Elf {
 fn the_program_is_one_static_file() {
     let elf = Elf::read(&outro());
     assert_eq!(elf.kind(), Elf::EXECUTABLE, "not position independent");
-    assert!(
-        !elf.segment_kinds().contains(&Elf::INTERPRETER),
-        "needs a dynamic loader"
-    );
+    assert!(!elf.segment_kinds().contains(&Elf::INTERPRETER), "needs a dynamic loader");
 }
 
 #[test]
@@ -97,11 +87,8 @@ fn a_stop_before_the_start_starts_nothing() {
 
 #[test]
 fn the_exit_map_applies_to_a_stop_before_the_start() {
-    let start = Start::outro()
-        .options(&["-e", "143"])
-        .main("say started exit 5");
-    let init =
-        start.spawn_after_instructions(FIRST_INSTRUCTIONS, |init| init.signal(libc::SIGTERM));
+    let start = Start::outro().options(&["-e", "143"]).main("say started exit 5");
+    let init = start.spawn_after_instructions(FIRST_INSTRUCTIONS, |init| init.signal(libc::SIGTERM));
     let finished = init.finish();
     assert_eq!((finished.code, finished.stdout.as_str()), (0, ""));
 }
@@ -109,8 +96,7 @@ fn the_exit_map_applies_to_a_stop_before_the_start() {
 #[test]
 fn any_other_signal_before_the_start_reaches_main() {
     let start = Start::outro().main("echo 0");
-    let mut init =
-        start.spawn_after_instructions(FIRST_INSTRUCTIONS, |init| init.signal(libc::SIGUSR1));
+    let mut init = start.spawn_after_instructions(FIRST_INSTRUCTIONS, |init| init.signal(libc::SIGUSR1));
     init.expect("ready");
     init.hear(libc::SIGUSR1);
 }
@@ -138,11 +124,7 @@ fn our_variables_do_not_reach_main() {
         ("OUTRO_PARENT_DEATH_SIGNAL", "TERM"),
         ("OUTRO_WARN_ON_REAP", "1"),
     ];
-    let start = ours
-        .into_iter()
-        .fold(Start::outro(), |start, (name, value)| {
-            start.env(name, value)
-        });
+    let start = ours.into_iter().fold(Start::outro(), |start, (name, value)| start.env(name, value));
     let finished = start.command(&["env"]).run();
     assert_eq!(finished.code, 0, "{}", finished.stderr);
     assert!(!finished.stdout.contains("OUTRO_"), "{}", finished.stdout);
@@ -158,17 +140,10 @@ fn only_our_variables_are_kept_from_main() {
         ("OUTRO_UNKNOWN", "x"),
         ("TINI_SUBREAPER", ""),
     ];
-    let start = others
-        .into_iter()
-        .fold(Start::outro(), |start, (name, value)| {
-            start.env(name, value)
-        });
+    let start = others.into_iter().fold(Start::outro(), |start, (name, value)| start.env(name, value));
     let said = start.command(&["env"]).run().stdout;
     for (name, value) in others {
-        assert!(
-            said.contains(&format!("{name}={value}\n")),
-            "{name} is missing in {said}"
-        );
+        assert!(said.contains(&format!("{name}={value}\n")), "{name} is missing in {said}");
     }
 }
 
@@ -176,13 +151,7 @@ fn only_our_variables_are_kept_from_main() {
 fn bytes_that_are_not_utf8_pass_through() {
     let invalid = OsStr::from_bytes(b"\xff\xfe");
     let test = OsStr::new(r#"test "$1" = "$(printf '\377\376')" && test "$VARIABLE" = "$1""#);
-    let words = [
-        OsStr::new("sh"),
-        OsStr::new("-c"),
-        test,
-        OsStr::new("sh"),
-        invalid,
-    ];
+    let words = [OsStr::new("sh"), OsStr::new("-c"), test, OsStr::new("sh"), invalid];
     let start = Start::outro().env("VARIABLE", invalid).env(invalid, "x");
     assert_eq!(start.command(&words).run().code, 0);
 }
@@ -214,11 +183,7 @@ fn becoming_user(user: libc::uid_t) -> impl FnMut() -> std::io::Result<()> {
                 && libc::setresgid(user, user, user) == 0
                 && libc::setresuid(user, user, user) == 0
         };
-        if changed {
-            Ok(())
-        } else {
-            Err(std::io::Error::last_os_error())
-        }
+        if changed { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     }
 }
 
@@ -230,11 +195,7 @@ fn a_fork_that_is_refused_is_reported() {
         .before_exec(becoming_user(54321));
     let finished = start.command(&["true"]).run();
     assert_eq!(finished.code, 125, "{}", finished.stderr);
-    assert!(
-        finished.stderr.contains("Resource temporarily unavailable"),
-        "{}",
-        finished.stderr
-    );
+    assert!(finished.stderr.contains("Resource temporarily unavailable"), "{}", finished.stderr);
 }
 
 #[test]
@@ -247,11 +208,7 @@ fn an_unprivileged_user_on_a_read_only_root_is_no_obstacle() {
             let none = std::ptr::null();
             // SAFETY: the one string is terminated.
             let mounted = unsafe { libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) };
-            if mounted == 0 {
-                Ok(())
-            } else {
-                Err(std::io::Error::last_os_error())
-            }
+            if mounted == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
         })
         .before_exec(|| {
             // SAFETY: no memory is involved.
@@ -260,9 +217,7 @@ fn an_unprivileged_user_on_a_read_only_root_is_no_obstacle() {
         })
         .before_exec(becoming_user(1000));
     let actor = actor.to_str().unwrap();
-    let mut init = start
-        .command(&[actor, "orphans", "3", "echo", "15", "exit", "7"])
-        .spawn();
+    let mut init = start.command(&[actor, "orphans", "3", "echo", "15", "exit", "7"]).spawn();
     init.expect("ready");
     init.signal(libc::SIGTERM);
     assert_eq!(init.finish().code, 7);
@@ -270,10 +225,7 @@ fn an_unprivileged_user_on_a_read_only_root_is_no_obstacle() {
 
 #[test]
 fn a_proc_of_other_people_is_no_obstacle() {
-    let finished = Start::outro()
-        .with_proc(Proc::Foreign)
-        .main("orphans 3 exit 7")
-        .run();
+    let finished = Start::outro().with_proc(Proc::Foreign).main("orphans 3 exit 7").run();
     assert_eq!((finished.code, finished.stderr.as_str()), (7, ""));
 }
 
@@ -295,10 +247,7 @@ fn a_failure_to_execute_names_the_program_and_the_reason() {
     ] {
         let complaint = complaint_about(program);
         assert!(complaint.starts_with("outro: "), "{complaint}");
-        assert!(
-            complaint.contains(program) && complaint.contains(reason),
-            "{complaint}"
-        );
+        assert!(complaint.contains(program) && complaint.contains(reason), "{complaint}");
         assert!(!complaint.contains("argument"), "{complaint}");
     }
 }
@@ -313,22 +262,15 @@ fn a_missing_interpreter_is_told_from_a_missing_program() {
 }
 
 /// Two shells: whoever kills the second makes outro, its child, an orphan.
-const A_PARENT_THAT_CAN_DIE: [&str; 4] = [
-    "sh",
-    "-c",
-    r#"sh -c '"$@" & exec sleep 1000' sh "$@" & wait; exec sleep 1000"#,
-    "sh",
-];
+const A_PARENT_THAT_CAN_DIE: [&str; 4] =
+    ["sh", "-c", r#"sh -c '"$@" & exec sleep 1000' sh "$@" & wait; exec sleep 1000"#, "sh"];
 
 #[test]
 fn the_death_of_the_parent_sends_the_chosen_signal() {
     let usr1 = Start::outro().options(&["-p", "USR1"]);
     let usr2 = Start::outro().env("OUTRO_PARENT_DEATH_SIGNAL", "SIGUSR2");
     for (start, number) in [(usr1, libc::SIGUSR1), (usr2, libc::SIGUSR2)] {
-        let mut init = start
-            .below(&A_PARENT_THAT_CAN_DIE, 2)
-            .main("echo 0")
-            .spawn();
+        let mut init = start.below(&A_PARENT_THAT_CAN_DIE, 2).main("echo 0").spawn();
         init.expect("ready");
         init.init().parent().signal(libc::SIGKILL);
         init.hear(number);
@@ -341,23 +283,11 @@ fn a_parent_that_dies_too_early_is_noticed() {
     if lacks("strace") {
         return;
     }
-    let held_back = [
-        "strace",
-        "-f",
-        "-o/dev/null",
-        "-etrace=prctl",
-        "-einject=prctl:delay_enter=300000",
-    ];
+    let held_back = ["strace", "-f", "-o/dev/null", "-etrace=prctl", "-einject=prctl:delay_enter=300000"];
     let wrapper = [&held_back[..], &A_PARENT_THAT_CAN_DIE[..]].concat();
-    let mut init = Start::outro()
-        .options(&["-p", "USR1"])
-        .below(&wrapper, 3)
-        .main("echo 0")
-        .spawn();
+    let mut init = Start::outro().options(&["-p", "USR1"]).below(&wrapper, 3).main("echo 0").spawn();
     let asks_to_be_told = format!("{} 0x{:x} ", libc::SYS_prctl, libc::PR_SET_PDEATHSIG);
-    init.wait_until("the call that is held back", |init| {
-        init.init().system_call().starts_with(&asks_to_be_told)
-    });
+    init.wait_until("the call that is held back", |init| init.init().system_call().starts_with(&asks_to_be_told));
     init.init().parent().signal(libc::SIGKILL);
     init.expect("ready");
     init.hear(libc::SIGUSR1);

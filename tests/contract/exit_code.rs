@@ -18,25 +18,11 @@ fn every_exit_code_of_main_is_passed_on() {
 #[test]
 fn a_main_that_a_signal_kills_gives_128_and_the_number() {
     promise(|| {
-        let harmless = [
-            libc::SIGCHLD,
-            libc::SIGCONT,
-            libc::SIGURG,
-            libc::SIGWINCH,
-            libc::SIGTSTP,
-            libc::SIGTTIN,
-            libc::SIGTTOU,
-        ];
-        let deadly = Signals::ALL
-            .numbers()
-            .filter(|number| !harmless.contains(number));
-        for number in
-            deadly.filter(|&number| number != libc::SIGSTOP && number != 32 && number != 33)
-        {
-            assert_eq!(
-                pid1().main(&format!("die {number}")).run().code,
-                128 + number
-            );
+        let harmless =
+            [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
+        let deadly = Signals::ALL.numbers().filter(|number| !harmless.contains(number));
+        for number in deadly.filter(|&number| number != libc::SIGSTOP && number != 32 && number != 33) {
+            assert_eq!(pid1().main(&format!("die {number}")).run().code, 128 + number);
         }
     });
 }
@@ -52,13 +38,7 @@ fn the_code_is_the_same_below_an_ordinary_process() {
 #[test]
 fn a_failed_orphan_does_not_change_the_code() {
     promise(|| {
-        assert_eq!(
-            pid1()
-                .main("orphan [ exit 3 ] child [ die 9 ] wait exit 7")
-                .run()
-                .code,
-            7
-        );
+        assert_eq!(pid1().main("orphan [ exit 3 ] child [ die 9 ] wait exit 7").run().code, 7);
     });
 }
 
@@ -69,12 +49,7 @@ fn code_of(start: Start, program: &str) -> i32 {
 #[test]
 fn a_program_that_is_not_found_gives_127() {
     promise(|| {
-        for missing in [
-            "/nonexistent/program",
-            "nonexistent-program",
-            "./nonexistent-program",
-            "",
-        ] {
+        for missing in ["/nonexistent/program", "nonexistent-program", "./nonexistent-program", ""] {
             assert_eq!(code_of(pid1(), missing), 127, "{missing:?}");
         }
     });
@@ -105,22 +80,14 @@ fn any_other_reason_not_to_execute_gives_126() {
         let scratch = Scratch::new();
         let program = scratch.file("program", "#!/bin/sh\n", 0o755);
         let below_a_file = program.join("program");
-        assert_eq!(
-            code_of(pid1(), below_a_file.to_str().unwrap()),
-            126,
-            "ENOTDIR"
-        );
+        assert_eq!(code_of(pid1(), below_a_file.to_str().unwrap()), 126, "ENOTDIR");
 
         let circle = scratch.join("circle");
         std::os::unix::fs::symlink(&circle, &circle).unwrap();
         assert_eq!(code_of(pid1(), circle.to_str().unwrap()), 126, "ELOOP");
 
         let too_long = "a".repeat(300);
-        assert_eq!(
-            code_of(pid1(), &format!("/{too_long}")),
-            126,
-            "ENAMETOOLONG"
-        );
+        assert_eq!(code_of(pid1(), &format!("/{too_long}")), 126, "ENAMETOOLONG");
 
         let _open_for_writing = fs::OpenOptions::new().append(true).open(&program).unwrap();
         assert_eq!(code_of(pid1(), program.to_str().unwrap()), 126, "ETXTBSY");
@@ -131,22 +98,8 @@ fn any_other_reason_not_to_execute_gives_126() {
 fn the_code_arrives_when_sigchld_was_ignored_at_entry() {
     promise(|| {
         let ignored = Signals::of(&[libc::SIGCHLD]);
-        assert_eq!(
-            pid1()
-                .with_signals(Signals::NONE, ignored)
-                .main("orphan [ exit 1 ] exit 7")
-                .run()
-                .code,
-            7
-        );
-        assert_eq!(
-            ordinary()
-                .with_signals(Signals::NONE, ignored)
-                .main("exit 7")
-                .run()
-                .code,
-            7
-        );
+        assert_eq!(pid1().with_signals(Signals::NONE, ignored).main("orphan [ exit 1 ] exit 7").run().code, 7);
+        assert_eq!(ordinary().with_signals(Signals::NONE, ignored).main("exit 7").run().code, 7);
     });
 }
 
@@ -154,20 +107,9 @@ fn the_code_arrives_when_sigchld_was_ignored_at_entry() {
 fn the_code_arrives_when_every_signal_was_blocked_or_ignored_at_entry() {
     promise(|| {
         let everything = Signals::BLOCKABLE;
+        assert_eq!(pid1().with_signals(everything, Signals::NONE).main("exit 7").run().code, 7);
         assert_eq!(
-            pid1()
-                .with_signals(everything, Signals::NONE)
-                .main("exit 7")
-                .run()
-                .code,
-            7
-        );
-        assert_eq!(
-            pid1()
-                .with_signals(Signals::NONE, Signals::of(&everything_ignorable()))
-                .main("exit 7")
-                .run()
-                .code,
+            pid1().with_signals(Signals::NONE, Signals::of(&everything_ignorable())).main("exit 7").run().code,
             7
         );
     });
@@ -175,8 +117,5 @@ fn the_code_arrives_when_every_signal_was_blocked_or_ignored_at_entry() {
 
 /// What a process can ignore through glibc.
 fn everything_ignorable() -> Vec<i32> {
-    Signals::BLOCKABLE
-        .numbers()
-        .filter(|number| ![32, 33].contains(number))
-        .collect()
+    Signals::BLOCKABLE.numbers().filter(|number| ![32, 33].contains(number)).collect()
 }

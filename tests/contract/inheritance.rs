@@ -26,15 +26,9 @@ fn main_finds_every_signal_as_the_init_found_it() {
             (Signals::NONE, Signals::of(&[libc::SIGPIPE])),
             (Signals::NONE, Signals::of(&[libc::SIGCHLD])),
             (Signals::of(&[libc::SIGCHLD]), Signals::NONE),
-            (
-                Signals::of(&[libc::SIGUSR2, libc::SIGTERM]),
-                Signals::of(&[libc::SIGHUP, libc::SIGUSR1]),
-            ),
+            (Signals::of(&[libc::SIGUSR2, libc::SIGTERM]), Signals::of(&[libc::SIGHUP, libc::SIGUSR1])),
             (Signals::of(&[32, 33, 34, 64]), Signals::of(&[35, 63])),
-            (
-                Signals::BLOCKABLE,
-                Signals::of(&[libc::SIGINT, libc::SIGQUIT]),
-            ),
+            (Signals::BLOCKABLE, Signals::of(&[libc::SIGINT, libc::SIGQUIT])),
         ];
         for (blocked, ignored) in tables {
             same_with_and_without_init("signals", |start| start.with_signals(blocked, ignored));
@@ -76,32 +70,20 @@ fn main_finds_exactly_the_descriptors_that_the_init_found() {
                 .with_descriptor(9, File::open("/dev/zero").unwrap())
                 .with_descriptor(200, File::options().append(true).open("/dev/null").unwrap())
         };
-        let directly = with_descriptors(Start::of(actor()))
-            .options(&["descriptors"])
-            .run();
+        let directly = with_descriptors(Start::of(actor())).options(&["descriptors"]).run();
         let below_the_init = with_descriptors(pid1()).main("descriptors").run();
-        assert_eq!(
-            inherited(&below_the_init.stdout),
-            inherited(&directly.stdout)
-        );
-        assert_eq!(
-            numbers(&below_the_init.stdout),
-            ["0", "1", "2", "3", "9", "200"]
-        );
+        assert_eq!(inherited(&below_the_init.stdout), inherited(&directly.stdout));
+        assert_eq!(numbers(&below_the_init.stdout), ["0", "1", "2", "3", "9", "200"]);
     });
 }
 
 /// What was said of the descriptors that are the same in two runs: not of the pipes to the test.
 fn inherited(said: &str) -> Vec<&str> {
-    said.lines()
-        .filter(|line| !line.starts_with("descriptor 1 ") && !line.starts_with("descriptor 2 "))
-        .collect()
+    said.lines().filter(|line| !line.starts_with("descriptor 1 ") && !line.starts_with("descriptor 2 ")).collect()
 }
 
 fn numbers(said: &str) -> Vec<&str> {
-    said.lines()
-        .map(|line| line.split(' ').nth(1).unwrap())
-        .collect()
+    said.lines().map(|line| line.split(' ').nth(1).unwrap()).collect()
 }
 
 #[test]
@@ -153,25 +135,9 @@ fn a_directory_that_was_removed_is_no_obstacle() {
 fn closed_standard_descriptors_stay_closed_and_do_not_hinder() {
     promise(|| {
         for open in 0..8 {
-            let closed: Vec<i32> = (0..3)
-                .filter(|descriptor| open & 1 << descriptor == 0)
-                .collect();
-            assert_eq!(
-                pid1()
-                    .without_descriptors(&closed)
-                    .main("exit-open-stdio")
-                    .run()
-                    .code,
-                open
-            );
-            assert_eq!(
-                ordinary()
-                    .without_descriptors(&closed)
-                    .main("exit-open-stdio")
-                    .run()
-                    .code,
-                open
-            );
+            let closed: Vec<i32> = (0..3).filter(|descriptor| open & 1 << descriptor == 0).collect();
+            assert_eq!(pid1().without_descriptors(&closed).main("exit-open-stdio").run().code, open);
+            assert_eq!(ordinary().without_descriptors(&closed).main("exit-open-stdio").run().code, open);
         }
     });
 }
@@ -184,10 +150,7 @@ fn main_leads_a_group_of_its_own_in_the_inits_session() {
             unsafe { libc::setsid() };
             Ok(())
         });
-        assert_eq!(
-            session.main("family").run().stdout,
-            "pid 3 parent 2 group 3 session 1\n"
-        );
+        assert_eq!(session.main("family").run().stdout, "pid 3 parent 2 group 3 session 1\n");
     });
 }
 
@@ -195,11 +158,7 @@ fn main_leads_a_group_of_its_own_in_the_inits_session() {
 fn listen_pid_follows_the_program_it_is_meant_for() {
     promise(|| {
         let main = "environment LISTEN_PID environment LISTEN_FDS";
-        let activated = pid1()
-            .env("LISTEN_PID", "1")
-            .env("LISTEN_FDS", "2")
-            .main(main)
-            .run();
+        let activated = pid1().env("LISTEN_PID", "1").env("LISTEN_FDS", "2").main(main).run();
         assert_eq!(activated.stdout, "LISTEN_PID 2\nLISTEN_FDS 2\n");
     });
 }
@@ -209,15 +168,8 @@ fn listen_pid_of_another_process_is_left_alone() {
     promise(|| {
         let main = "environment LISTEN_PID environment LISTEN_FDS";
         for other in ["77", "0", "", "-1", "1x", "11"] {
-            let activated = pid1()
-                .env("LISTEN_PID", other)
-                .env("LISTEN_FDS", "2")
-                .main(main)
-                .run();
-            assert_eq!(
-                activated.stdout,
-                format!("LISTEN_PID {other}\nLISTEN_FDS 2\n")
-            );
+            let activated = pid1().env("LISTEN_PID", other).env("LISTEN_FDS", "2").main(main).run();
+            assert_eq!(activated.stdout, format!("LISTEN_PID {other}\nLISTEN_FDS 2\n"));
         }
     });
 }
@@ -232,12 +184,7 @@ fn an_idle_init_does_not_wake_up() {
         init.wait_until("the init to rest", |_| process.is_idle());
         let switches = process.context_switches();
         init.expect("awake");
-        assert_eq!(
-            process.context_switches(),
-            switches,
-            "{} woke up",
-            super::init().name
-        );
+        assert_eq!(process.context_switches(), switches, "{} woke up", super::init().name);
     });
 }
 
@@ -246,14 +193,7 @@ fn nothing_is_said_on_success() {
     promise(|| {
         for start in [pid1(), ordinary(), init().bare()] {
             let finished = start.main("orphans 3 exit 0").run();
-            assert_eq!(
-                (
-                    finished.code,
-                    finished.stdout.as_str(),
-                    finished.stderr.as_str()
-                ),
-                (0, "", "")
-            );
+            assert_eq!((finished.code, finished.stdout.as_str(), finished.stderr.as_str()), (0, "", ""));
         }
     });
 }

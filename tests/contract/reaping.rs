@@ -24,9 +24,7 @@ fn an_ordinary_process_adopts_and_reaps_orphans() {
 #[test]
 fn an_orphan_that_lives_on_is_adopted() {
     promise(|| {
-        let mut init = ordinary()
-            .main("orphan [ say orphaned pause ] pause")
-            .spawn();
+        let mut init = ordinary().main("orphan [ say orphaned pause ] pause").spawn();
         init.expect("orphaned");
         init.wait_until("two children", |init| init.init().children().len() == 2);
     });
@@ -65,13 +63,7 @@ fn one_sigchld_for_main_and_an_orphan_is_enough() {
 fn a_main_that_ends_beside_an_orphan_is_never_missed() {
     promise(|| {
         for _ in 0..100 {
-            assert_eq!(
-                pid1()
-                    .main("orphan [ nap 1 ] orphan [ nap 1 ] nap 1 exit 7")
-                    .run()
-                    .code,
-                7
-            );
+            assert_eq!(pid1().main("orphan [ nap 1 ] orphan [ nap 1 ] nap 1 exit 7").run().code, 7);
         }
     });
 }
@@ -89,9 +81,7 @@ fn a_main_that_ends_at_once_is_not_missed() {
 #[test]
 fn a_stopped_orphan_is_not_taken_for_a_dead_one() {
     promise(|| {
-        let mut init = pid1()
-            .main("orphan [ say stopping stop pause ] echo 15 exit 7")
-            .spawn();
+        let mut init = pid1().main("orphan [ say stopping stop pause ] echo 15 exit 7").spawn();
         let mut said = [init.line(), init.line()];
         said.sort();
         assert_eq!(said, ["ready", "stopping"]);

@@ -10,9 +10,7 @@ const FIRST_INSTRUCTIONS: usize = 40;
 /// Everything that can be caught, but for SIGCHLD (the init's own) and glibc's internal 32 and 33.
 fn forwardable() -> impl Iterator<Item = i32> {
     let kept_back = [libc::SIGKILL, libc::SIGSTOP, libc::SIGCHLD, 32, 33];
-    Signals::ALL
-        .numbers()
-        .filter(move |number| !kept_back.contains(number))
+    Signals::ALL.numbers().filter(move |number| !kept_back.contains(number))
 }
 
 fn echoes_every_signal_once(start: Start) {
@@ -45,16 +43,9 @@ fn a_real_time_signal_keeps_its_value() {
     promise(|| {
         let mut init = pid1().main("echo 0").spawn();
         init.expect("ready");
-        for (number, value) in [
-            (libc::SIGRTMIN(), 1),
-            (libc::SIGRTMIN() + 3, -7),
-            (libc::SIGRTMAX(), i32::MAX),
-        ] {
+        for (number, value) in [(libc::SIGRTMIN(), 1), (libc::SIGRTMIN() + 3, -7), (libc::SIGRTMAX(), i32::MAX)] {
             init.init().queue(number, value);
-            init.expect(&format!(
-                "got {number} code {} value {value}",
-                libc::SI_QUEUE
-            ));
+            init.expect(&format!("got {number} code {} value {value}", libc::SI_QUEUE));
         }
     });
 }
@@ -71,10 +62,7 @@ fn real_time_signals_of_one_number_do_not_coalesce() {
             process.queue(libc::SIGRTMIN(), value);
         }
         process.signal(libc::SIGCONT);
-        let mut heard = (0..21)
-            .map(|_| init.line())
-            .filter(|line| line.starts_with("got 34 "))
-            .count();
+        let mut heard = (0..21).map(|_| init.line()).filter(|line| line.starts_with("got 34 ")).count();
         // CONT is forwarded, too, before or after them.
         heard += usize::from(heard < 20);
         assert_eq!(heard, 20);
@@ -95,17 +83,12 @@ fn a_signal_goes_to_main_alone() {
 #[test]
 fn in_group_mode_a_signal_reaches_every_member_of_mains_group() {
     promise(|| {
-        let mut init = signalling_the_group()
-            .main("child [ name member echo 0 ] echo 0")
-            .spawn();
+        let mut init = signalling_the_group().main("child [ name member echo 0 ] echo 0").spawn();
         let _readies = [init.line(), init.line()];
         init.signal(libc::SIGHUP);
         let mut heard = [init.line(), init.line()];
         heard.sort();
-        assert_eq!(
-            heard,
-            ["got 1 code 0 value 0", "member: got 1 code 0 value 0"]
-        );
+        assert_eq!(heard, ["got 1 code 0 value 0", "member: got 1 code 0 value 0"]);
     });
 }
 
@@ -116,17 +99,8 @@ fn a_signal_before_the_group_exists_is_not_lost() {
         if lacks("strace") {
             return;
         }
-        let held_back = [
-            "strace",
-            "-f",
-            "-o/dev/null",
-            "-etrace=setpgid",
-            "-einject=setpgid:delay_enter=300000",
-        ];
-        let mut init = signalling_the_group()
-            .below(&held_back, 1)
-            .main("pause")
-            .spawn();
+        let held_back = ["strace", "-f", "-o/dev/null", "-etrace=setpgid", "-einject=setpgid:delay_enter=300000"];
+        let mut init = signalling_the_group().below(&held_back, 1).main("pause").spawn();
         init.main();
         init.signal(libc::SIGTERM);
         assert_eq!(init.finish().code, 143);
@@ -142,10 +116,7 @@ fn a_signal_while_the_child_is_being_made_is_not_lost() {
         let calls = "clone,clone3,fork,vfork";
         let trace = format!("-etrace={calls}");
         let inject = format!("-einject={calls}:delay_exit=300000");
-        let mut init = pid1()
-            .below(&["strace", "-f", "-o/dev/null", &trace, &inject], 1)
-            .main("pause")
-            .spawn();
+        let mut init = pid1().below(&["strace", "-f", "-o/dev/null", &trace, &inject], 1).main("pause").spawn();
         init.main();
         init.signal(libc::SIGTERM);
         assert_eq!(init.finish().code, 143);
@@ -157,13 +128,11 @@ fn a_signal_while_the_child_is_being_made_is_not_lost() {
 fn a_signal_that_is_pending_at_entry_reaches_main() {
     promise(|| {
         let usr1 = libc::SIGUSR1;
-        let start = pid1()
-            .with_signals(Signals::of(&[usr1]), Signals::NONE)
-            .before_exec(move || {
-                // SAFETY: the signal is blocked.
-                unsafe { libc::raise(usr1) };
-                Ok(())
-            });
+        let start = pid1().with_signals(Signals::of(&[usr1]), Signals::NONE).before_exec(move || {
+            // SAFETY: the signal is blocked.
+            unsafe { libc::raise(usr1) };
+            Ok(())
+        });
         let mut init = start.main("echo 0").spawn();
         init.expect("ready");
         init.hear(libc::SIGUSR1);
@@ -191,9 +160,7 @@ fn a_signal_that_may_not_be_forwarded_is_not_the_end() {
     promise(|| {
         const CAP_KILL: libc::c_ulong = 5;
         let start = pid1().before_exec(|| crate::harness::drop_capability(CAP_KILL));
-        let mut init = start
-            .main("user 1000 orphan [ nap 0 ] echo 15 exit 7")
-            .spawn();
+        let mut init = start.main("user 1000 orphan [ nap 0 ] echo 15 exit 7").spawn();
         init.expect("ready");
         init.signal(libc::SIGUSR1);
         let process = init.init();
@@ -205,10 +172,7 @@ fn a_signal_that_may_not_be_forwarded_is_not_the_end() {
 
 /// More processes than processors send without a pause.
 fn flooders(number: i32) -> String {
-    format!(
-        "ignore {number} {}",
-        format!("orphan [ blast 1 {number} ] ").repeat(3)
-    )
+    format!("ignore {number} {}", format!("orphan [ blast 1 {number} ] ").repeat(3))
 }
 
 fn ends_while_flooded_by(number: i32) {
@@ -233,9 +197,7 @@ fn a_flood_does_not_stop_reaping() {
         let words = format!("{} orphans 100 say made pause", flooders(libc::SIGUSR1));
         let mut init = pid1().main(&words).spawn();
         init.expect("made");
-        init.wait_until("main and the flooders alone", |init| {
-            init.init().children().len() == 4
-        });
+        init.wait_until("main and the flooders alone", |init| init.init().children().len() == 4);
     });
 }
 
@@ -245,8 +207,7 @@ fn every_signal_is_blocked_within_the_first_instructions() {
     promise(|| {
         let mut blocked = Signals::NONE;
         let start = pid1().main("exit 7");
-        let init = start
-            .spawn_after_instructions(FIRST_INSTRUCTIONS, |init| blocked = init.signals("SigBlk"));
+        let init = start.spawn_after_instructions(FIRST_INSTRUCTIONS, |init| blocked = init.signals("SigBlk"));
         assert_eq!(blocked, Signals::BLOCKABLE);
         assert_eq!(init.finish().code, 7);
     });

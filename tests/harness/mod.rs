@@ -26,11 +26,7 @@ thread_local! {
 
 /// The watchdog: how long a test waits for one event before it gives up.
 fn patience() -> Duration {
-    if EXPECTING_FAILURE.get() {
-        PATIENCE_WITH_KNOWN_FAILURES
-    } else {
-        PATIENCE
-    }
+    if EXPECTING_FAILURE.get() { PATIENCE_WITH_KNOWN_FAILURES } else { PATIENCE }
 }
 
 /// Runs `body` with a short watchdog: it is expected to fail, perhaps by waiting for something that never comes.
@@ -49,8 +45,7 @@ pub fn may_skip() -> bool {
 
 /// Whether the test must be skipped, because `tool` is not installed and skipping is allowed.
 pub fn lacks(tool: &str) -> bool {
-    let found =
-        std::env::split_paths(start::SEARCH_PATH).any(|directory| directory.join(tool).exists());
+    let found = std::env::split_paths(start::SEARCH_PATH).any(|directory| directory.join(tool).exists());
     assert!(found || may_skip(), "this test needs {tool}");
     if !found {
         eprintln!("skipped: {tool} is not installed");

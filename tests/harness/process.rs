@@ -15,11 +15,7 @@ impl Signals {
     pub const NONE: Signals = Signals(0);
 
     pub fn of(numbers: &[i32]) -> Signals {
-        Signals(
-            numbers
-                .iter()
-                .fold(0, |set, number| set | 1 << (number - 1)),
-        )
+        Signals(numbers.iter().fold(0, |set, number| set | 1 << (number - 1)))
     }
 
     pub fn numbers(self) -> impl Iterator<Item = i32> {
@@ -34,13 +30,7 @@ impl Process {
     pub fn signal(self, number: i32) {
         // SAFETY: no memory is involved.
         let result = unsafe { libc::syscall(libc::SYS_kill, self.0, number) };
-        assert_eq!(
-            result,
-            0,
-            "kill {} {number}: {}",
-            self.0,
-            io::Error::last_os_error()
-        );
+        assert_eq!(result, 0, "kill {} {number}: {}", self.0, io::Error::last_os_error());
     }
 
     /// Sends a signal with a value, as sigqueue(3) does.
@@ -68,23 +58,13 @@ impl Process {
         };
         // SAFETY: `info` has the layout and size (128 bytes) of the kernel's siginfo_t.
         let result = unsafe { libc::syscall(libc::SYS_rt_sigqueueinfo, self.0, number, &info) };
-        assert_eq!(
-            result,
-            0,
-            "sigqueue {} {number}: {}",
-            self.0,
-            io::Error::last_os_error()
-        );
+        assert_eq!(result, 0, "sigqueue {} {number}: {}", self.0, io::Error::last_os_error());
     }
 
     /// The children, the oldest first; zombies too.
     pub fn children(self) -> Vec<Process> {
-        let children =
-            fs::read_to_string(self.file(&format!("task/{}/children", self.0))).unwrap_or_default();
-        children
-            .split_whitespace()
-            .map(|pid| Process(pid.parse().unwrap()))
-            .collect()
+        let children = fs::read_to_string(self.file(&format!("task/{}/children", self.0))).unwrap_or_default();
+        children.split_whitespace().map(|pid| Process(pid.parse().unwrap())).collect()
     }
 
     pub fn parent(self) -> Process {
@@ -117,12 +97,8 @@ impl Process {
     /// One line of `/proc/PID/status`.
     pub fn status(self, key: &str) -> String {
         let status = fs::read_to_string(self.file("status")).unwrap();
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-        line.unwrap_or_else(|| panic!("no {key} in status"))
-            .trim()
-            .to_owned()
+        let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("no {key} in status")).trim().to_owned()
     }
 
     pub fn signals(self, key: &str) -> Signals {
@@ -144,17 +120,8 @@ impl Process {
     /// Numbers of the open descriptors.
     pub fn descriptors(self) -> Vec<i32> {
         let open = fs::read_dir(self.file("fd")).unwrap();
-        let mut open: Vec<i32> = open
-            .map(|entry| {
-                entry
-                    .unwrap()
-                    .file_name()
-                    .to_str()
-                    .unwrap()
-                    .parse()
-                    .unwrap()
-            })
-            .collect();
+        let mut open: Vec<i32> =
+            open.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse().unwrap()).collect();
         open.sort();
         open
     }

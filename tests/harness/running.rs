@@ -26,10 +26,7 @@ impl Stream {
             // SAFETY: only this end of the pipe or terminal becomes non-blocking, nobody shares it.
             unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
         }
-        Stream {
-            source,
-            text: Vec::new(),
-        }
+        Stream { source, text: Vec::new() }
     }
 
     /// Takes what is there now. A terminal says EIO when its other side is closed.
@@ -101,9 +98,7 @@ impl Running {
     /// The first child of the first child, and so on.
     fn descendant(&mut self, depth: usize) -> Process {
         let top = Process(self.top.id() as i32);
-        self.wait_for("a child", |_| {
-            (0..depth).try_fold(top, |parent, _| parent.children().first().copied())
-        })
+        self.wait_for("a child", |_| (0..depth).try_fold(top, |parent, _| parent.children().first().copied()))
     }
 
     pub fn signal(&mut self, number: i32) {
@@ -119,11 +114,7 @@ impl Running {
     /// The next thing main says must be that it got this signal.
     pub fn hear(&mut self, number: i32) {
         let line = self.line();
-        assert!(
-            line.starts_with(&format!("got {number} ")),
-            "not {number}: {line}\n{}",
-            self.transcript()
-        );
+        assert!(line.starts_with(&format!("got {number} ")), "not {number}: {line}\n{}", self.transcript());
     }
 
     /// The next line on standard output.
@@ -168,11 +159,7 @@ impl Running {
     }
 
     /// The only place where a test waits: until the condition gives an answer. The watchdog ends it.
-    pub fn wait_for<T>(
-        &mut self,
-        what: &str,
-        mut answer: impl FnMut(&mut Running) -> Option<T>,
-    ) -> T {
+    pub fn wait_for<T>(&mut self, what: &str, mut answer: impl FnMut(&mut Running) -> Option<T>) -> T {
         let gives_up_at = Instant::now() + patience();
         loop {
             self.stdout.drain();
@@ -180,41 +167,18 @@ impl Running {
             if let Some(answer) = answer(self) {
                 return answer;
             }
-            assert!(
-                Instant::now() < gives_up_at,
-                "waited in vain for: {what}\n{}",
-                self.transcript()
-            );
+            assert!(Instant::now() < gives_up_at, "waited in vain for: {what}\n{}", self.transcript());
             self.sleep_until_something_happens();
         }
     }
 
     fn sleep_until_something_happens(&self) {
         let sources = [&self.stdout.source, &self.stderr.source];
-        let open = sources
-            .into_iter()
-            .flatten()
-            .map(|file| (file.as_raw_fd(), libc::POLLIN));
-        let end = self
-            .ended
-            .is_none()
-            .then(|| (self.top_ends.as_raw_fd(), libc::POLLIN));
-        let mut polled: Vec<_> = open
-            .chain(end)
-            .map(|(fd, events)| libc::pollfd {
-                fd,
-                events,
-                revents: 0,
-            })
-            .collect();
+        let open = sources.into_iter().flatten().map(|file| (file.as_raw_fd(), libc::POLLIN));
+        let end = self.ended.is_none().then(|| (self.top_ends.as_raw_fd(), libc::POLLIN));
+        let mut polled: Vec<_> = open.chain(end).map(|(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
         // SAFETY: `polled` is as long as it says.
-        unsafe {
-            libc::poll(
-                polled.as_mut_ptr(),
-                polled.len() as libc::nfds_t,
-                GLANCE.as_millis() as i32,
-            )
-        };
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, GLANCE.as_millis() as i32) };
     }
 
     /// Waits for the end of the init and of its output.
@@ -232,12 +196,7 @@ impl Running {
     }
 
     fn transcript(&self) -> String {
-        format!(
-            "--- stdout\n{}--- stderr\n{}--- ended: {:?}",
-            self.stdout.text(),
-            self.stderr.text(),
-            self.ended
-        )
+        format!("--- stdout\n{}--- stderr\n{}--- ended: {:?}", self.stdout.text(), self.stderr.text(), self.ended)
     }
 }
 
@@ -253,11 +212,7 @@ fn open_pidfd(child: &Child) -> OwnedFd {
     // SAFETY: the kernel gives a new descriptor, which is ours.
     unsafe {
         let descriptor = libc::syscall(libc::SYS_pidfd_open, child.id(), 0);
-        assert!(
-            descriptor >= 0,
-            "pidfd_open: {}",
-            io::Error::last_os_error()
-        );
+        assert!(descriptor >= 0, "pidfd_open: {}", io::Error::last_os_error());
         OwnedFd::from_raw_fd(descriptor as i32)
     }
 }
@@ -265,9 +220,6 @@ fn open_pidfd(child: &Child) -> OwnedFd {
 impl Finished {
     /// Lines of standard output that begin with `word`, without it.
     pub fn lines_after(&self, word: &str) -> Vec<&str> {
-        self.stdout
-            .lines()
-            .filter_map(|line| line.strip_prefix(word))
-            .collect()
+        self.stdout.lines().filter_map(|line| line.strip_prefix(word)).collect()
     }
 }

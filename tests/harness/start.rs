@@ -106,9 +106,7 @@ impl Start {
     }
 
     pub fn options(self, options: &[&str]) -> Start {
-        options
-            .iter()
-            .fold(self, |start, option| start.option(option))
+        options.iter().fold(self, |start, option| start.option(option))
     }
 
     /// Main is the actor, playing these words; see tests/helper/actor.c.
@@ -118,23 +116,20 @@ impl Start {
 
     pub fn main_without_dashes(mut self, words: &str) -> Start {
         self.main.push(actor().into());
-        self.main
-            .extend(words.split_whitespace().map(OsString::from));
+        self.main.extend(words.split_whitespace().map(OsString::from));
         self
     }
 
     /// Main is this command.
     pub fn command(mut self, words: &[impl AsRef<OsStr>]) -> Start {
         self.options.push("--".into());
-        self.main
-            .extend(words.iter().map(|word| word.as_ref().into()));
+        self.main.extend(words.iter().map(|word| word.as_ref().into()));
         self
     }
 
     /// Nothing but what the test gave as options.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Start {
-        self.variables
-            .push((name.as_ref().into(), value.as_ref().into()));
+        self.variables.push((name.as_ref().into(), value.as_ref().into()));
         self
     }
 
@@ -170,10 +165,7 @@ impl Start {
     }
 
     /// Runs between fork and exec: only system calls.
-    pub fn before_exec(
-        mut self,
-        preparation: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
-    ) -> Start {
+    pub fn before_exec(mut self, preparation: impl FnMut() -> io::Result<()> + Send + Sync + 'static) -> Start {
         self.preparations.push(Box::new(preparation));
         self
     }
@@ -190,9 +182,7 @@ impl Start {
         let descriptors = descriptors.to_vec();
         // SAFETY: the descriptors belong to the forked child, which uses none of them before exec.
         self.before_exec(move || {
-            descriptors
-                .iter()
-                .try_for_each(|&descriptor| check(unsafe { libc::close(descriptor) }))
+            descriptors.iter().try_for_each(|&descriptor| check(unsafe { libc::close(descriptor) }))
         })
     }
 
@@ -210,26 +200,14 @@ impl Start {
         };
         let terminal = self.terminal.then(open_terminal);
         let child = self.into_command(terminal.as_ref()).map(spawn_in_namespace);
-        Running::new(
-            child.unwrap(),
-            terminal.map(|terminal| terminal.ours),
-            depth,
-        )
+        Running::new(child.unwrap(), terminal.map(|terminal| terminal.ours), depth)
     }
 
     /// Lets the init execute so many instructions, does something `meanwhile`, and sets it free.
-    pub fn spawn_after_instructions(
-        self,
-        count: usize,
-        meanwhile: impl FnOnce(Process),
-    ) -> Running {
-        assert!(
-            self.place == Place::Pid1,
-            "only a child of this thread can be traced"
-        );
+    pub fn spawn_after_instructions(self, count: usize, meanwhile: impl FnOnce(Process)) -> Running {
+        assert!(self.place == Place::Pid1, "only a child of this thread can be traced");
         // SAFETY: no memory is involved.
-        let traced = self
-            .before_exec(|| check(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) } as i32));
+        let traced = self.before_exec(|| check(unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) } as i32));
         let mut running = traced.spawn();
         let init = running.init();
         trace::wait_for_stop(init);
@@ -300,9 +278,7 @@ fn spawn_in_namespace(mut command: Command) -> Child {
     let unshared = check(unsafe { libc::unshare(libc::CLONE_NEWPID) });
     if let Err(error) = unshared {
         if super::may_skip() {
-            println!(
-                "OUTRO_TEST_ALLOW_SKIP: no test of this crate is judged, they need root ({error})"
-            );
+            println!("OUTRO_TEST_ALLOW_SKIP: no test of this crate is judged, they need root ({error})");
             std::process::exit(0);
         }
         panic!("the tests need root and pid namespaces: {error}");
@@ -324,21 +300,11 @@ fn open_terminal() -> Terminal {
     let null = std::ptr::null_mut();
     // SAFETY: openpty fills in two descriptors, which are ours from then on.
     unsafe {
-        check(libc::openpty(
-            &mut ours,
-            &mut theirs,
-            null,
-            null.cast(),
-            null.cast(),
-        ))
-        .unwrap();
+        check(libc::openpty(&mut ours, &mut theirs, null, null.cast(), null.cast())).unwrap();
         for descriptor in [ours, theirs] {
             check(libc::fcntl(descriptor, libc::F_SETFD, libc::FD_CLOEXEC)).unwrap();
         }
-        Terminal {
-            ours: OwnedFd::from_raw_fd(ours),
-            theirs: OwnedFd::from_raw_fd(theirs),
-        }
+        Terminal { ours: OwnedFd::from_raw_fd(ours), theirs: OwnedFd::from_raw_fd(theirs) }
     }
 }
 
@@ -353,11 +319,7 @@ fn out_of_the_way(file: OwnedFd) -> OwnedFd {
 }
 
 pub(super) fn check(result: i32) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 // What follows runs between fork and exec, where only system calls are allowed.
@@ -365,26 +327,17 @@ pub(super) fn check(result: i32) -> io::Result<()> {
 /// Whatever cargo or a shell left open shall not reach the init.
 fn close_at_exec() -> io::Result<()> {
     // SAFETY: marks descriptors, closes none.
-    check(unsafe {
-        libc::syscall(
-            libc::SYS_close_range,
-            3,
-            libc::c_uint::MAX,
-            libc::CLOSE_RANGE_CLOEXEC,
-        )
-    } as i32)
+    check(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) } as i32)
 }
 
 /// As after login, whatever the test runner ignores or blocks.
 fn default_signals() -> io::Result<()> {
-    (1..=64)
-        .filter(|&number| number != libc::SIGKILL && number != libc::SIGSTOP)
-        .try_for_each(|number| {
-            let action = [libc::SIG_DFL as u64, 0, 0, 0];
-            let null = std::ptr::null_mut::<u64>();
-            // SAFETY: the kernel's sigaction is four words: handler, flags, restorer, mask. Raw, because glibc refuses 32.
-            check(unsafe { libc::syscall(libc::SYS_rt_sigaction, number, &action, null, 8) } as i32)
-        })?;
+    (1..=64).filter(|&number| number != libc::SIGKILL && number != libc::SIGSTOP).try_for_each(|number| {
+        let action = [libc::SIG_DFL as u64, 0, 0, 0];
+        let null = std::ptr::null_mut::<u64>();
+        // SAFETY: the kernel's sigaction is four words: handler, flags, restorer, mask. Raw, because glibc refuses 32.
+        check(unsafe { libc::syscall(libc::SYS_rt_sigaction, number, &action, null, 8) } as i32)
+    })?;
     block(Signals::NONE)
 }
 
@@ -410,23 +363,10 @@ pub fn fill_with_nothing(directory: &CStr) -> io::Result<()> {
     mount(c"none", directory, Some(c"tmpfs"), 0)
 }
 
-fn mount(
-    source: &CStr,
-    target: &CStr,
-    kind: Option<&CStr>,
-    flags: libc::c_ulong,
-) -> io::Result<()> {
+fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
     let kind = kind.map_or(std::ptr::null(), CStr::as_ptr);
     // SAFETY: all strings are terminated.
-    check(unsafe {
-        libc::mount(
-            source.as_ptr(),
-            target.as_ptr(),
-            kind,
-            flags,
-            std::ptr::null(),
-        )
-    })
+    check(unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind, flags, std::ptr::null()) })
 }
 
 fn take_terminal() -> io::Result<()> {
@@ -440,28 +380,18 @@ fn take_terminal() -> io::Result<()> {
 fn ignore(number: i32) -> io::Result<()> {
     // SAFETY: no handler is installed.
     let result = unsafe { libc::signal(number, libc::SIG_IGN) };
-    if result == libc::SIG_ERR {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Replaces the mask; raw, because glibc strips 32 and 33.
 fn block(set: Signals) -> io::Result<()> {
     let null = std::ptr::null_mut::<u64>();
     // SAFETY: the set is eight bytes, as the kernel wants it.
-    check(
-        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &set.0, null, 8) }
-            as i32,
-    )
+    check(unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &set.0, null, 8) } as i32)
 }
 
 pub fn set_limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {
-    let limit = libc::rlimit {
-        rlim_cur: value,
-        rlim_max: value,
-    };
+    let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
     // SAFETY: `limit` outlives the call.
     check(unsafe { libc::setrlimit(resource, &limit) })
 }

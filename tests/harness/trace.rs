@@ -9,10 +9,7 @@ pub fn wait_for_stop(process: Process) {
     let mut status = 0;
     // SAFETY: `status` outlives the call.
     check(unsafe { libc::waitpid(process.0, &mut status, 0) }).unwrap();
-    assert!(
-        libc::WIFSTOPPED(status),
-        "the init ended before its time: {status:x}"
-    );
+    assert!(libc::WIFSTOPPED(status), "the init ended before its time: {status:x}");
 }
 
 pub fn step(process: Process) {
