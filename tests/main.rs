@@ -5,4 +5,6 @@ mod harness;
 
 mod contract;
 mod forwarding;
+mod reaping;
 mod start;
+mod terminal;

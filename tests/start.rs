@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::harness::{Proc, Scratch, Start, actor, lacks, outro, set_limit};
+use crate::harness::{Proc, Scratch, Signals, Start, actor, lacks, outro, set_limit};
 
 /// After these the entry point has blocked every signal, and libc's start has hardly begun.
 const FIRST_INSTRUCTIONS: usize = 40;
@@ -95,10 +95,9 @@ fn the_exit_map_applies_to_a_stop_before_the_start() {
 
 #[test]
 fn any_other_signal_before_the_start_reaches_main() {
-    let start = Start::outro().main("echo 0");
-    let mut init = start.spawn_after_instructions(FIRST_INSTRUCTIONS, |init| init.signal(libc::SIGUSR1));
-    init.expect("ready");
-    init.hear(libc::SIGUSR1);
+    let start = Start::outro().main("pause");
+    let init = start.spawn_after_instructions(FIRST_INSTRUCTIONS, |init| init.signal(libc::SIGUSR1));
+    assert_eq!(init.finish().code, 128 + libc::SIGUSR1);
 }
 
 #[test]
@@ -240,7 +239,8 @@ fn a_failure_to_execute_names_the_program_and_the_reason() {
     let closed = scratch.file("closed", "#!/bin/sh\n", 0o644);
     let below_a_file = closed.join("program");
     for (program, reason) in [
-        ("nonexistent-program", "No such file"),
+        ("nonexistent-program", "not found"),
+        ("/nonexistent/program", "No such file"),
         (closed.to_str().unwrap(), "Permission denied"),
         (scratch.path().to_str().unwrap(), "Permission denied"),
         (below_a_file.to_str().unwrap(), "Not a directory"),
@@ -285,7 +285,9 @@ fn a_parent_that_dies_too_early_is_noticed() {
     }
     let held_back = ["strace", "-f", "-o/dev/null", "-etrace=prctl", "-einject=prctl:delay_enter=300000"];
     let wrapper = [&held_back[..], &A_PARENT_THAT_CAN_DIE[..]].concat();
-    let mut init = Start::outro().options(&["-p", "USR1"]).below(&wrapper, 3).main("echo 0").spawn();
+    let start = Start::outro().options(&["-p", "USR1"]).below(&wrapper, 3);
+    // Blocked, so that main is not killed before it is ready.
+    let mut init = start.with_signals(Signals::of(&[libc::SIGUSR1]), Signals::NONE).main("echo 0").spawn();
     let asks_to_be_told = format!("{} 0x{:x} ", libc::SYS_prctl, libc::PR_SET_PDEATHSIG);
     init.wait_until("the call that is held back", |init| init.init().system_call().starts_with(&asks_to_be_told));
     init.init().parent().signal(libc::SIGKILL);

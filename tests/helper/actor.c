@@ -162,8 +162,11 @@ static int fork_orphan(void)
 {
 	pid_t between = checked_fork();
 	if (!between) {
+		between = getpid();
 		if (checked_fork())
 			_exit(0);
+		while (getppid() == between)
+			nap(1);
 		return 1;
 	}
 	wait_for(between);
