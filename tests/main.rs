@@ -3,8 +3,10 @@
 
 mod harness;
 
+mod cli;
 mod contract;
 mod forwarding;
+mod logging;
 mod reaping;
 mod start;
 mod terminal;

@@ -10,7 +10,7 @@ mod start;
 mod trace;
 
 pub use files::{Scratch, actor, broken_pipe, outro, pipe};
-pub use process::{Process, Signals};
+pub use process::Signals;
 pub use running::{Finished, Running};
 pub use start::{Proc, Start, drop_capability, fill_with_nothing, set_limit};
 

@@ -216,10 +216,3 @@ fn open_pidfd(child: &Child) -> OwnedFd {
         OwnedFd::from_raw_fd(descriptor as i32)
     }
 }
-
-impl Finished {
-    /// Lines of standard output that begin with `word`, without it.
-    pub fn lines_after(&self, word: &str) -> Vec<&str> {
-        self.stdout.lines().filter_map(|line| line.strip_prefix(word)).collect()
-    }
-}
