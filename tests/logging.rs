@@ -172,7 +172,7 @@ fn lines_that_a_full_pipe_did_not_take_are_counted() {
     init.expect("ready");
     init.signal_and_hear(libc::SIGUSR1);
     let mut rubbish = vec![0; 4096];
-    while rubbish.ends_with(&[b'x']) || rubbish.ends_with(&[0]) {
+    while rubbish.ends_with(b"x") || rubbish.ends_with(&[0]) {
         let length = reader.read(&mut rubbish).unwrap();
         rubbish.truncate(length);
         init.signal_and_hear(libc::SIGUSR1);

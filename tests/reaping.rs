@@ -4,7 +4,7 @@ use crate::harness::Start;
 
 /// The parent of an orphan, below an outro that is process 2 and not 1.
 fn parent_of_an_orphan(start: Start) -> String {
-    let mut init = start.as_ordinary_process().main("orphan [ family ] pause").spawn();
+    let mut init = start.not_as_pid1().main("orphan [ family ] pause").spawn();
     init.line().split(' ').nth(3).unwrap().to_owned()
 }
 

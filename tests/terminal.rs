@@ -48,7 +48,7 @@ fn a_new_window_size_is_told_to_main_once() {
 
 #[test]
 fn main_can_read_from_the_terminal() {
-    for start in [on_a_terminal(), on_a_terminal().as_ordinary_process()] {
+    for start in [on_a_terminal(), on_a_terminal().not_as_pid1()] {
         let mut init = start.main("terminal read exit 7").spawn();
         init.expect("foreground");
         type_in(&init, "hello\n");

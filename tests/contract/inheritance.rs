@@ -24,7 +24,6 @@ fn main_finds_every_signal_as_the_init_found_it() {
             (job_control, Signals::NONE),
             (Signals::NONE, Signals::of(&[libc::SIGHUP])),
             (Signals::NONE, Signals::of(&[libc::SIGPIPE])),
-            (Signals::NONE, Signals::of(&[libc::SIGCHLD])),
             (Signals::of(&[libc::SIGCHLD]), Signals::NONE),
             (Signals::of(&[libc::SIGUSR2, libc::SIGTERM]), Signals::of(&[libc::SIGHUP, libc::SIGUSR1])),
             (Signals::of(&[32, 33, 34, 64]), Signals::of(&[35, 63])),
@@ -33,6 +32,15 @@ fn main_finds_every_signal_as_the_init_found_it() {
         for (blocked, ignored) in tables {
             same_with_and_without_init("signals", |start| start.with_signals(blocked, ignored));
         }
+    });
+}
+
+/// The init has to change this one for itself.
+#[test]
+fn main_finds_sigchld_ignored_if_the_init_found_it_so() {
+    promise(|| {
+        let ignored = Signals::of(&[libc::SIGCHLD]);
+        same_with_and_without_init("signals", |start| start.with_signals(Signals::NONE, ignored));
     });
 }
 

@@ -51,7 +51,6 @@ pub struct Start {
     variables: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
     stdin: Stdio,
-    stdout: Option<Stdio>,
     stderr: Option<Stdio>,
     preparations: Vec<Preparation>,
 }
@@ -71,7 +70,6 @@ impl Start {
             variables: vec![("PATH".into(), SEARCH_PATH.into())],
             directory: None,
             stdin: Stdio::null(),
-            stdout: None,
             stderr: None,
             preparations: Vec::new(),
         }
@@ -82,7 +80,7 @@ impl Start {
     }
 
     /// As an ordinary process; process 1 is an actor that ends with the init's code.
-    pub fn as_ordinary_process(mut self) -> Start {
+    pub fn not_as_pid1(mut self) -> Start {
         self.place = Place::Ordinary { between: 0 };
         self
     }
@@ -154,11 +152,6 @@ impl Start {
         self
     }
 
-    pub fn stdout(mut self, stdout: impl Into<Stdio>) -> Start {
-        self.stdout = Some(stdout.into());
-        self
-    }
-
     pub fn stderr(mut self, stderr: impl Into<Stdio>) -> Start {
         self.stderr = Some(stderr.into());
         self
@@ -173,7 +166,7 @@ impl Start {
     /// The mask and the ignored signals that the init finds at its entry.
     pub fn with_signals(self, blocked: Signals, ignored: Signals) -> Start {
         self.before_exec(move || {
-            ignored.numbers().try_for_each(|number| ignore(number))?;
+            ignored.numbers().try_for_each(ignore)?;
             block(blocked)
         })
     }
@@ -247,7 +240,7 @@ impl Start {
             }
             None => {
                 command.stdin(self.stdin);
-                command.stdout(self.stdout.unwrap_or_else(Stdio::piped));
+                command.stdout(Stdio::piped());
                 command.stderr(self.stderr.unwrap_or_else(Stdio::piped));
             }
         }
