@@ -160,7 +160,10 @@ fn a_signal_that_may_not_be_forwarded_is_not_the_end() {
     promise(|| {
         const CAP_KILL: libc::c_ulong = 5;
         let start = pid1().before_exec(|| crate::harness::drop_capability(CAP_KILL));
-        let mut init = start.main("user 1000 orphan [ nap 0 ] echo 15 exit 7").spawn();
+        let mut init = start.main("echo 10 user 1000 echo 15 exit 7").spawn();
+        init.expect("ready");
+        // Heard, so the start is over: catatonit's ends with an attempt of its own to signal main.
+        init.signal_and_hear(libc::SIGUSR1);
         init.expect("ready");
         init.signal(libc::SIGUSR1);
         let process = init.init();
