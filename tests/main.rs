@@ -1,2 +1,12 @@
-#[test]
-fn a() {}
+//! Tests of the finished program: they start it as a real process 1 and as an ordinary process, send it real signals
+//! and look at what comes out. See README.md for how to run them and for the techniques.
+
+mod harness;
+
+mod cli;
+mod contract;
+mod forwarding;
+mod logging;
+mod reaping;
+mod start;
+mod terminal;
