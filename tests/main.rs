@@ -1,2 +1,3 @@
 #[test]
 fn a() {}
+mod engines;
