@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, UNIX_EPOCH};
 use std::{env, fs, thread};
@@ -19,8 +19,8 @@ pub struct Engine {
     socket: String,
     log: PathBuf,
     followers: Followers,
-    /// The supervisor takes the engine down when this closes.
-    _alive: ChildStdin,
+    /// Takes the engine down when its standard input closes, that is, when this process has ended.
+    _supervisor: Child,
 }
 
 /// The program under test; another one may stand in for it, to try the tests themselves.
@@ -36,46 +36,34 @@ pub fn cache() -> PathBuf {
 }
 
 pub fn target() -> &'static Path {
-    Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .parent()
-        .expect("target/tmp has a parent")
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("target/tmp has a parent")
 }
 
 /// `None`: this machine cannot run an engine, and skipping was allowed.
 pub fn engine() -> Option<&'static Engine> {
     static ENGINE: OnceLock<Option<Engine>> = OnceLock::new();
     ENGINE
-        .get_or_init(|| {
-            available(&["dockerd", "docker", "containerd", "runc", "busybox"]).then(Engine::start)
-        })
+        .get_or_init(|| available(&["dockerd", "docker", "containerd", "runc", "busybox"]).then(Engine::start))
         .as_ref()
 }
 
 /// Whether these programs are installed and we are root. If not, that is a failure, unless skipping was allowed.
 pub fn available(programs: &[&str]) -> bool {
-    let installed =
-        |name: &&str| output(Command::new("sh").args(["-c", "command -v \"$0\"", name])).is_ok();
+    let installed = |name: &&str| output(Command::new("sh").args(["-c", "command -v \"$0\"", name])).is_ok();
     let missing: Vec<_> = programs.iter().filter(|name| !installed(name)).collect();
     let root = fs::metadata("/proc/self").is_ok_and(|me| me.uid() == 0);
     if root && missing.is_empty() {
         return true;
     }
-    let allowed = env::var("OUTRO_TEST_ALLOW_SKIP").is_ok_and(|v| v == "1")
-        && !env::var("CI").is_ok_and(|v| v == "true");
-    assert!(
-        allowed,
-        "engine tests need root (we are: {root}) and {missing:?}; OUTRO_TEST_ALLOW_SKIP=1 skips them"
-    );
+    let allowed =
+        env::var("OUTRO_TEST_ALLOW_SKIP").is_ok_and(|v| v == "1") && !env::var("CI").is_ok_and(|v| v == "true");
+    assert!(allowed, "engine tests need root (we are: {root}) and {missing:?}; OUTRO_TEST_ALLOW_SKIP=1 skips them");
     false
 }
 
 impl Engine {
     fn start() -> Engine {
-        let private = tempfile::Builder::new()
-            .prefix("outro-engine.")
-            .tempdir()
-            .expect("a private directory")
-            .keep();
+        let private = tempfile::Builder::new().prefix("outro-engine.").tempdir().expect("a private directory").keep();
         let mut supervisor = Command::new("sh")
             .args(["-c", include_str!("supervise.sh"), "supervise"])
             .args([&cache(), &private, &outro()])
@@ -86,24 +74,12 @@ impl Engine {
             .spawn()
             .expect("sh");
         let mut ready = String::new();
-        BufReader::new(supervisor.stdout.take().expect("piped"))
-            .read_line(&mut ready)
-            .expect("the supervisor's word");
+        BufReader::new(supervisor.stdout.take().expect("piped")).read_line(&mut ready).expect("the supervisor's word");
         let log = cache().join("dockerd.log");
-        assert_eq!(
-            ready,
-            "ready\n",
-            "the engine did not start:\n{}",
-            fs::read_to_string(&log).unwrap_or_default()
-        );
+        assert_eq!(ready, "ready\n", "the engine did not start:\n{}", fs::read_to_string(&log).unwrap_or_default());
 
         let socket = format!("unix://{}/docker.sock", private.display());
-        let engine = Engine {
-            socket,
-            log,
-            followers: Followers::default(),
-            _alive: supervisor.stdin.take().expect("piped"),
-        };
+        let engine = Engine { socket, log, followers: Followers::default(), _supervisor: supervisor };
         engine.watch();
         engine
     }
@@ -117,32 +93,23 @@ impl Engine {
 
     /// Makes any `docker` that a command runs talk to this engine.
     pub fn environment<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        command
-            .env("DOCKER_HOST", &self.socket)
-            .env("DOCKER_BUILDKIT", "0")
+        command.env("DOCKER_HOST", &self.socket).env("DOCKER_BUILDKIT", "0")
     }
 
     /// What a `docker` command printed. It has to succeed.
     pub fn run(&self, args: &[&str]) -> String {
-        output(&mut self.docker(args))
-            .unwrap_or_else(|complaint| panic!("docker {args:?}: {complaint}"))
+        output(&mut self.docker(args)).unwrap_or_else(|complaint| panic!("docker {args:?}: {complaint}"))
     }
 
     /// What the engine itself logged about a container.
     pub fn log_about(&self, id: &str) -> String {
         let log = fs::read_to_string(&self.log).expect("the engine's log");
-        log.lines()
-            .filter(|line| line.contains(id))
-            .collect::<Vec<_>>()
-            .join("\n")
+        log.lines().filter(|line| line.contains(id)).collect::<Vec<_>>().join("\n")
     }
 
     /// From now on the engine's events about a container go to its time line.
     pub fn follow(&self, name: &str, timeline: &Arc<Timeline>) {
-        self.followers
-            .lock()
-            .unwrap()
-            .insert(name.to_owned(), Arc::clone(timeline));
+        self.followers.lock().unwrap().insert(name.to_owned(), Arc::clone(timeline));
     }
 
     pub fn unfollow(&self, name: &str) {
@@ -151,22 +118,17 @@ impl Engine {
 
     /// Hands every event to whom it concerns, as long as the engine lives.
     fn watch(&self) {
-        // `--since`: events from before this client was connected count, too.
+        // `--since`: events from before this client is connected count, too.
         let mut events = self.docker(&["events", "--since", "1", "--format", "{{json .}}"]);
-        let events = events
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("docker events");
-        let lines = BufReader::new(events.stdout.expect("piped")).lines();
+        events.stdout(Stdio::piped()).stderr(Stdio::null());
         let followers = Arc::clone(&self.followers);
         thread::spawn(move || {
+            let mut events = events.spawn().expect("docker events");
+            let lines = BufReader::new(events.stdout.take().expect("piped")).lines();
             for line in lines.map_while(Result::ok) {
-                dispatch(
-                    &serde_json::from_str(&line).expect("an event is JSON"),
-                    &followers,
-                );
+                dispatch(&serde_json::from_str(&line).expect("an event is JSON"), &followers);
             }
+            let _ = events.wait();
         });
     }
 }
@@ -183,9 +145,8 @@ fn dispatch(event: &Value, followers: &Followers) {
     if action.starts_with("exec_") {
         return; // what the tests themselves do beside the application
     }
-    let details = ["signal", "exitCode"]
-        .into_iter()
-        .filter_map(|key| Some(format!(" {key}={}", attributes[key].as_str()?)));
+    let details =
+        ["signal", "exitCode"].into_iter().filter_map(|key| Some(format!(" {key}={}", attributes[key].as_str()?)));
     let text = action.to_owned() + &details.collect::<String>();
     let at = Duration::from_nanos(event["timeNano"].as_u64().unwrap_or_default());
     timeline.note_at(UNIX_EPOCH + at, Who::Engine, &text);
@@ -198,10 +159,5 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     if out.status.success() {
         return Ok(text(&out.stdout));
     }
-    Err(format!(
-        "{}\n{}\n{}",
-        out.status,
-        text(&out.stdout),
-        text(&out.stderr)
-    ))
+    Err(format!("{}\n{}\n{}", out.status, text(&out.stdout), text(&out.stderr)))
 }

@@ -17,16 +17,8 @@ pub struct Image {
 }
 
 const DEBIAN: &str = "bookworm";
-const PACKAGES: &[&str] = &[
-    "celery",
-    "default-jre-headless",
-    "gunicorn",
-    "nginx-light",
-    "nodejs",
-    "postgresql-15",
-    "procps",
-    "python3",
-];
+const PACKAGES: &[&str] =
+    &["celery", "default-jre-headless", "gunicorn", "nginx-light", "nodejs", "postgresql-15", "procps", "python3"];
 
 /// outro, tini and busybox.
 pub fn tiny() -> Option<&'static Image> {
@@ -35,25 +27,19 @@ pub fn tiny() -> Option<&'static Image> {
         let engine = engine()?;
         let context = context();
         fill_with_busybox(context.path());
-        Some(build(
-            engine,
-            "tiny",
-            "FROM scratch\nCOPY . /\nENTRYPOINT [\"/outro\", \"--\"]\n",
-            context.path(),
-        ))
+        Some(build(engine, "tiny", "FROM scratch\nCOPY . /\nENTRYPOINT [\"/outro\", \"--\"]\n", context.path()))
     };
     IMAGE.get_or_init(make).as_ref()
 }
 
-/// outro and a static program in Go, with no other file: no shell, no /tmp, no libc.
+/// The inits and a static program in Go, with no other file: no shell, no /tmp, no libc.
 pub fn scratch() -> Option<&'static Image> {
     static IMAGE: OnceLock<Option<Image>> = OnceLock::new();
     let make = || {
         let engine = engine()?;
         let context = context();
         fs::copy(go_program()?, context.path().join("app")).expect("the program");
-        let dockerfile =
-            "FROM scratch\nCOPY outro app /\nENTRYPOINT [\"/outro\", \"--\", \"/app\"]\n";
+        let dockerfile = "FROM scratch\nCOPY outro tini app /\nENTRYPOINT [\"/outro\", \"--\", \"/app\"]\n";
         Some(build(engine, "scratch", dockerfile, context.path()))
     };
     IMAGE.get_or_init(make).as_ref()
@@ -68,8 +54,7 @@ pub fn apps() -> Option<&'static Image> {
         let context = context();
         let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engines/apps");
         run(Command::new("cp").arg("-R").arg(apps).arg(context.path()));
-        let dockerfile =
-            format!("FROM {debian}\nCOPY . /\nWORKDIR /apps\nENTRYPOINT [\"/outro\", \"--\"]\n");
+        let dockerfile = format!("FROM {debian}\nCOPY . /\nWORKDIR /apps\nENTRYPOINT [\"/outro\", \"--\"]\n");
         Some(build(engine, "apps", &dockerfile, context.path()))
     };
     IMAGE.get_or_init(make).as_ref()
@@ -97,10 +82,8 @@ pub fn fill_with_busybox(root: &Path) {
     let bin = root.join("bin");
     fs::create_dir_all(&bin).expect("a directory");
     fs::copy("/usr/bin/busybox", bin.join("busybox")).expect("busybox");
-    for applet in output(Command::new("busybox").arg("--list"))
-        .expect("a list")
-        .lines()
-        .filter(|name| *name != "busybox")
+    for applet in
+        output(Command::new("busybox").arg("--list")).expect("a list").lines().filter(|name| *name != "busybox")
     {
         symlink("busybox", bin.join(applet)).expect("a link");
     }
@@ -118,19 +101,10 @@ fn debian(engine: &Engine) -> Option<String> {
     let root = tempfile::tempdir_in(cache()).expect("a directory in the cache");
     readable_by_all(root.path());
     run(Command::new("debootstrap")
-        .args([
-            "--variant=minbase",
-            &format!("--include={}", PACKAGES.join(",")),
-            DEBIAN,
-        ])
+        .args(["--variant=minbase", &format!("--include={}", PACKAGES.join(",")), DEBIAN])
         .arg(root.path()));
     let import = "tar -C \"$0\" --exclude=./var/cache/apt --exclude=./var/lib/apt/lists -c . | docker import - \"$1\"";
-    run(engine.environment(
-        Command::new("sh")
-            .args(["-c", import])
-            .arg(root.path())
-            .arg(&tag),
-    ));
+    run(engine.environment(Command::new("sh").args(["-c", import]).arg(root.path()).arg(&tag)));
     Some(tag)
 }
 
@@ -140,10 +114,7 @@ fn go_program() -> Option<PathBuf> {
         return None;
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engines/apps/signals.go");
-    let program = cache().join(format!(
-        "signals-{:x}",
-        hash(&fs::read(&source).expect("the source"))
-    ));
+    let program = cache().join(format!("signals-{:x}", hash(&fs::read(&source).expect("the source"))));
     if !program.exists() {
         let go = cache().join("go");
         run(Command::new("go")

@@ -17,4 +17,5 @@ mod deadline;
 mod init;
 mod podman;
 mod report;
+mod scenarios;
 mod terminal;

@@ -20,9 +20,7 @@ impl Podman {
         if !available(&["podman", "runc", "busybox", "tar"]) {
             return None;
         }
-        let podman = Podman {
-            directory: tempfile::tempdir().expect("a directory"),
-        };
+        let podman = Podman { directory: tempfile::tempdir().expect("a directory") };
         let (root, archive) = (podman.path("image"), podman.path("image.tar"));
         fs::create_dir(&root).expect("a directory");
         fill_with_busybox(Path::new(&root));
@@ -32,56 +30,29 @@ impl Podman {
     }
 
     fn path(&self, name: &str) -> String {
-        self.directory
-            .path()
-            .join(name)
-            .to_str()
-            .expect("UTF-8")
-            .to_owned()
+        self.directory.path().join(name).to_str().expect("UTF-8").to_owned()
     }
 
     fn command(&self, args: &[&str]) -> Command {
         let mut podman = Command::new("podman");
         podman
             .args(["--root", &self.path("root"), "--runroot", &self.path("run")])
-            .args([
-                "--runtime",
-                "runc",
-                "--cgroup-manager",
-                "cgroupfs",
-                "--events-backend",
-                "none",
-            ])
+            .args(["--runtime", "runc", "--cgroup-manager", "cgroupfs", "--events-backend", "none"])
             .args(args);
         podman
     }
 
     fn run(&self, args: &[&str]) -> String {
-        output(&mut self.command(args))
-            .unwrap_or_else(|complaint| panic!("podman {args:?}: {complaint}"))
+        output(&mut self.command(args)).unwrap_or_else(|complaint| panic!("podman {args:?}: {complaint}"))
     }
 
     /// Starts `sh -c SCRIPT` in the background below our program, and returns the container's name.
     fn start(&self, options: &[&str], script: &str) -> String {
         let name = unique_name();
-        let limits = [
-            "--network",
-            "none",
-            "--ulimit",
-            "nofile=1024:1024",
-            "--ulimit",
-            "nproc=1024:1024",
-        ];
+        let limits = ["--network", "none", "--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"];
         let init = outro();
         let args = [
-            &[
-                "run",
-                "--detach",
-                "--log-driver",
-                "k8s-file",
-                "--name",
-                &name,
-            ][..],
+            &["run", "--detach", "--log-driver", "k8s-file", "--name", &name][..],
             &limits,
             &["--init", "--init-path", init.to_str().expect("UTF-8")],
             options,
@@ -103,16 +74,14 @@ impl Podman {
 
 impl Drop for Podman {
     fn drop(&mut self) {
-        let _ = self
-            .command(&["rm", "--all", "--force", "--time", "0"])
-            .output();
+        let _ = self.command(&["rm", "--all", "--force", "--time", "0"]).output();
     }
 }
 
 #[test]
 fn podman_init_is_our_program_and_podman_stop_reaches_the_main_process() {
     let Some(podman) = Podman::new() else { return };
-    let script = "tr '\\0' ' ' < /proc/1/cmdline; trap 'echo got TERM; exit 7' TERM; echo ready; while :; do sleep 0.1; done";
+    let script = "tr '\\0' ' ' < /proc/1/cmdline; echo; trap 'echo got TERM; exit 7' TERM; echo ready; while :; do sleep 0.1; done";
     let name = podman.start(&["--env", "OUTRO_GRACE=30"], script);
     podman.wait_for_line(&name, "ready");
     podman.run(&["stop", "--time", "30", &name]);
@@ -125,10 +94,7 @@ fn podman_init_is_our_program_and_podman_stop_reaches_the_main_process() {
 #[test]
 fn podman_has_no_need_to_resort_to_sigkill() {
     let Some(podman) = Podman::new() else { return };
-    let name = podman.start(
-        &["--env", "OUTRO_GRACE=4"],
-        "trap '' TERM; echo ready; while :; do sleep 0.1; done",
-    );
+    let name = podman.start(&["--env", "OUTRO_GRACE=4"], "trap '' TERM; echo ready; while :; do sleep 0.1; done");
     podman.wait_for_line(&name, "ready");
     podman.run(&["stop", "--time", "4", &name]);
     assert_eq!(podman.run(&["wait", &name]), "124");

@@ -27,52 +27,20 @@ struct Person {
 
 impl Person {
     fn runs(image: &'static Image, command: &[&str]) -> Person {
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: 200,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
+        let size = Winsize { ws_row: 24, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).expect("a terminal");
         let terminal = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         let name = unique_name();
-        let words = [
-            &[
-                "run",
-                "-it",
-                "--rm",
-                "--network",
-                "none",
-                "--name",
-                &name,
-                &image.tag,
-            ],
-            command,
-        ]
-        .concat();
+        let words = [&["run", "-it", "--rm", "--network", "none", "--name", &name, &image.tag], command].concat();
         let mut docker = image.engine.docker(&words);
-        let docker = docker
-            .stdin(terminal())
-            .stdout(terminal())
-            .stderr(terminal())
-            .spawn()
-            .expect("docker run");
+        let docker = docker.stdin(terminal()).stdout(terminal()).stderr(terminal()).spawn().expect("docker run");
         let keyboard = File::from(pty.master);
         let screen = watch(keyboard.try_clone().expect("a descriptor"));
-        Person {
-            engine: image.engine,
-            name,
-            docker,
-            keyboard,
-            screen,
-            read: String::new(),
-        }
+        Person { engine: image.engine, name, docker, keyboard, screen, read: String::new() }
     }
 
     fn types(&mut self, keys: &str) {
-        self.keyboard
-            .write_all(keys.as_bytes())
-            .expect("a keyboard");
+        self.keyboard.write_all(keys.as_bytes()).expect("a keyboard");
     }
 
     /// Reads on until this stands on the screen; what stood before it is read.
@@ -83,8 +51,7 @@ impl Person {
                 return;
             }
             let more = self.screen.recv_timeout(PATIENCE);
-            let more =
-                more.unwrap_or_else(|_| panic!("{text:?} does not appear after {:?}", self.read));
+            let more = more.unwrap_or_else(|_| panic!("{text:?} does not appear after {:?}", self.read));
             self.read += &String::from_utf8_lossy(&more);
         }
     }

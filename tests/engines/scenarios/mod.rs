@@ -17,16 +17,13 @@ use super::client::free_port;
 use super::container::{Container, Run};
 use super::image::Image;
 
-/// A server on the host's loopback interface, and its port.
-fn server(image: &'static Image) -> (Run, u16) {
-    let run = Run::of(image)
-        .option("--network host")
-        .with_message_file("/dev/termination-log");
+/// A server, whose story has this title, on the host's loopback interface, and its port.
+fn server(image: &'static Image, story: &str) -> (Run, u16) {
+    let run = Run::of(image).story(story).option("--network host").with_message_file("/dev/termination-log");
     (run, free_port())
 }
 
 /// Node, needing so long for an answer.
 fn start_node(run: Run, port: u16, work_ms: u32) -> Container {
-    run.start(&["node", "server.js", &port.to_string(), &work_ms.to_string()])
-        .ready("ready")
+    run.start(&["node", "server.js", &port.to_string(), &work_ms.to_string()]).ready("ready")
 }

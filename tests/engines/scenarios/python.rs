@@ -9,62 +9,47 @@ use crate::engines::timeline::Who;
 #[test]
 fn s2_a_queue_worker_finishes_its_job() {
     let Some(image) = apps() else { return };
-    let run = Run::of(image)
-        .env("OUTRO_GRACE=10")
-        .with_message_file("/dev/termination-log");
+    let run = Run::of(image).story("S2 worker").env("OUTRO_GRACE=10").with_message_file("/dev/termination-log");
     let mut container = run.start(&["python3", "worker.py"]).ready("ready");
     assert_eq!(container.stop_and_wait(10), 0);
     let timeline = &container.timeline;
-    timeline.publish("S2 worker");
     timeline.assert_order(&[
-        (Who::Engine, "kill signal=15"),
+        (Who::Platform, "docker stop"),
         (Who::App, "got SIGTERM"),
         (Who::App, "job done"),
         (Who::Engine, "die exitCode=0"),
     ]);
-    assert!(
-        container.record()["msg"]
-            .as_str()
-            .is_some_and(|msg| msg.contains("exited 0")),
-        "{timeline}"
-    );
+    assert!(container.record()["msg"].as_str().is_some_and(|msg| msg.contains("exited 0")), "{timeline}");
 }
 
 #[test]
 fn s2_a_worker_without_a_handler_dies_at_once_and_does_not_hang_as_pid_1_would() {
     let Some(image) = apps() else { return };
-    let run = Run::of(image).env("OUTRO_GRACE=60");
-    let mut container = run
-        .start(&["python3", "worker.py", "simple"])
-        .ready("ready");
+    let run = Run::of(image).story("S2 worker without a handler").env("OUTRO_GRACE=60");
+    let mut container = run.start(&["python3", "worker.py", "simple"]).ready("ready");
     assert_eq!(container.stop_and_wait(60), 143, "{}", container.timeline);
-    container.timeline.publish("S2 worker without a handler");
-    assert!(
-        container.timeline.time_of(Who::Engine, "die") < 30.0,
-        "{}",
-        container.timeline
-    );
+    assert!(container.timeline.time_of(Who::Engine, "die") < 30.0, "{}", container.timeline);
 
     let mut bare = Run::of(image)
+        .story("S2 worker as PID 1")
         .without_init()
         .start(&["python3", "worker.py", "simple"])
         .ready("ready");
     assert_eq!(bare.stop_and_wait(2), 137, "{}", bare.timeline);
-    bare.timeline.publish("S2 worker as PID 1");
 }
 
 #[test]
 fn s7_celery_ends_warm_because_only_its_master_is_signalled() {
     let Some(image) = apps() else { return };
     let mut container = Run::of(image)
+        .story("S7 celery, warm")
         .env("OUTRO_GRACE=30")
         .start(&["./celery.sh", "3"])
         .ready("task started");
     assert_eq!(container.stop_and_wait(30), 0);
     let timeline = &container.timeline;
-    timeline.publish("S7 celery, warm");
     timeline.assert_order(&[
-        (Who::Engine, "kill signal=15"),
+        (Who::Platform, "docker stop"),
         (Who::App, "Warm shutdown"),
         (Who::App, "task done"),
         (Who::Engine, "die exitCode=0"),
@@ -74,33 +59,20 @@ fn s7_celery_ends_warm_because_only_its_master_is_signalled() {
 #[test]
 fn s7_celery_loses_its_task_when_the_whole_group_is_signalled() {
     let Some(image) = apps() else { return };
-    let run = Run::of(image).env("OUTRO_GRACE=30").env("OUTRO_GROUP=1");
+    let run = Run::of(image).story("S7 celery, group").env("OUTRO_GRACE=30").env("OUTRO_GROUP=1");
     let mut container = run.start(&["./celery.sh", "5"]).ready("task started");
     container.stop_and_wait(30);
-    container.timeline.publish("S7 celery, group");
-    assert_eq!(
-        container.timeline.count(Who::App, "task done"),
-        0,
-        "{}",
-        container.timeline
-    );
+    assert_eq!(container.timeline.count(Who::App, "task done"), 0, "{}", container.timeline);
 }
 
 #[test]
 fn s7_celery_with_an_endless_task_is_shut_down_cold_before_the_deadline() {
     let Some(image) = apps() else { return };
-    let run = Run::of(image)
-        .env("OUTRO_GRACE=8")
-        .env("OUTRO_ESCALATE=QUIT@-4s");
+    let run = Run::of(image).story("S7 celery, cold").env("OUTRO_GRACE=8").env("OUTRO_ESCALATE=QUIT@-4s");
     let mut container = run.start(&["./celery.sh", "300"]).ready("task started");
     let code = container.stop_and_wait(8);
     let timeline = &container.timeline;
-    timeline.publish("S7 celery, cold");
-    timeline.assert_order(&[
-        (Who::App, "Warm shutdown"),
-        (Who::App, "Cold shutdown"),
-        (Who::Engine, "die"),
-    ]);
+    timeline.assert_order(&[(Who::App, "Warm shutdown"), (Who::App, "Cold shutdown"), (Who::Engine, "die")]);
     assert!(code != 124 && code != 137, "exit {code}:\n{timeline}");
     assert!(!container.was_forced(), "{timeline}");
 }
@@ -108,28 +80,15 @@ fn s7_celery_with_an_endless_task_is_shut_down_cold_before_the_deadline() {
 #[test]
 fn s7_gunicorn_finishes_the_request_it_is_working_on() {
     let Some(image) = apps() else { return };
-    let (run, port) = server(image);
+    let (run, port) = server(image, "S7 gunicorn");
     let bind = format!("127.0.0.1:{port}");
-    let command = [
-        "gunicorn",
-        "--bind",
-        &bind,
-        "--graceful-timeout",
-        "15",
-        "--worker-tmp-dir",
-        "/dev/shm",
-        "wsgi",
-    ];
-    let mut container = run
-        .env("OUTRO_GRACE=20")
-        .start(&command)
-        .ready("Booting worker");
+    let command = ["gunicorn", "--bind", &bind, "--graceful-timeout", "15", "--worker-tmp-dir", "/dev/shm", "wsgi"];
+    let mut container = run.env("OUTRO_GRACE=20").start(&command).ready("Booting worker");
     let request = Request::send(&container.timeline, port, "/");
     container.timeline.wait_for(Who::App, "busy");
     assert_eq!(container.stop_and_wait(20), 0);
     assert!(request.succeeds(), "{}", container.timeline);
     let timeline = &container.timeline;
-    timeline.publish("S7 gunicorn");
     timeline.assert_order(&[
         (Who::App, "Handling signal: term"),
         (Who::Client, "GET /: 2 bytes"),
