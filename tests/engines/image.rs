@@ -61,7 +61,7 @@ pub fn apps() -> Option<&'static Image> {
 }
 
 /// The directory an image is built from, with both inits in it.
-fn context() -> tempfile::TempDir {
+pub fn context() -> tempfile::TempDir {
     let context = tempfile::tempdir().expect("a directory");
     readable_by_all(context.path());
     fs::copy(outro(), context.path().join("outro")).expect("the program under test");
@@ -69,7 +69,7 @@ fn context() -> tempfile::TempDir {
     context
 }
 
-fn build(engine: &'static Engine, name: &str, dockerfile: &str, context: &Path) -> Image {
+pub fn build(engine: &'static Engine, name: &str, dockerfile: &str, context: &Path) -> Image {
     let file = tempfile::NamedTempFile::new().expect("a file");
     fs::write(file.path(), dockerfile).expect("a Dockerfile");
     let tag = format!("outro-test-{name}");
@@ -129,7 +129,7 @@ fn go_program() -> Option<PathBuf> {
 }
 
 /// It becomes the root directory of an image, for containers of other users as well.
-fn readable_by_all(directory: &Path) {
+pub fn readable_by_all(directory: &Path) {
     fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).expect("ours");
 }
 

@@ -14,6 +14,7 @@ mod image;
 mod timeline;
 
 mod deadline;
+mod dockerfile;
 mod init;
 mod podman;
 mod report;

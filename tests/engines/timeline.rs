@@ -110,10 +110,10 @@ impl Timeline {
         fs::write(directory.join(name.replace(' ', "_") + ".txt"), story).expect("a file below target/");
     }
 
-    /// The first signal; if there was none, the first word.
+    /// The first stop signal, as outro or the engine noted it; if there was none, the first word.
     fn t0(&self) -> SystemTime {
         let entries = self.sorted();
-        let stop = entries.iter().find(|entry| entry.is(Who::Engine, "kill"));
+        let stop = entries.iter().find(|entry| entry.is(Who::Outro, ": SIG") || entry.is(Who::Engine, "kill"));
         stop.or(entries.first()).map_or(UNIX_EPOCH, |entry| entry.at)
     }
 

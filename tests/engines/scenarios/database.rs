@@ -1,7 +1,7 @@
 //! S6: PostgreSQL waits for its clients at TERM (smart), disconnects them at INT (fast), and drops dead at QUIT (immediate).
 
 use crate::engines::container::{Container, Run};
-use crate::engines::image::{Image, apps};
+use crate::engines::image::apps;
 use crate::engines::timeline::Who;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Child;
@@ -10,8 +10,8 @@ const READY: &str = "database system is ready to accept connections";
 const RECOVERY: &str = "database system was not properly shut down; automatic recovery in progress";
 
 /// A database with one client that has a session, and nothing to do.
-fn with_an_idle_client(image: &'static Image, story: &str, options: &[&str]) -> (Container, Child) {
-    let run = options.iter().fold(Run::of(image).story(story).option("--user postgres"), |run, option| run.env(option));
+fn with_an_idle_client(run: Run) -> (Container, Child) {
+    let run = run.option("--user postgres");
     let container = run.start(&["./postgres.sh"]).ready(READY);
     let mut client = container.exec_interactive(&["psql", "--host=/tmp", "--tuples-only", "postgres"]);
     client.stdin.as_mut().expect("piped").write_all(b"select 'connected';\n").expect("a client");
@@ -31,8 +31,8 @@ fn recovers_at_the_next_start(container: &mut Container) -> bool {
 #[test]
 fn s6_postgres_shuts_down_fast_and_has_nothing_to_recover() {
     let Some(image) = apps() else { return };
-    let (mut container, mut client) =
-        with_an_idle_client(image, "S6 postgres, TERM=INT", &["OUTRO_GRACE=30", "OUTRO_SIGNAL_MAP=TERM=INT"]);
+    let run = Run::of(image).story("S6 postgres, TERM=INT").env("OUTRO_GRACE=30").env("OUTRO_SIGNAL_MAP=TERM=INT");
+    let (mut container, mut client) = with_an_idle_client(run);
     assert_eq!(container.stop_and_wait(30), 0);
     let _ = client.wait();
     container.timeline.assert_order(&[
@@ -45,25 +45,43 @@ fn s6_postgres_shuts_down_fast_and_has_nothing_to_recover() {
 }
 
 #[test]
-fn s6_postgres_waits_for_its_client_until_the_deadline_if_it_gets_term() {
+fn s6_postgres_that_gets_term_waits_for_its_client_until_the_last_sweep_disconnects_it() {
     let Some(image) = apps() else { return };
-    let (mut container, mut client) = with_an_idle_client(image, "S6 postgres, TERM", &["OUTRO_GRACE=3"]);
-    assert_eq!(container.stop_and_wait(3), 124);
+    let run = Run::of(image).story("S6 postgres, TERM").env("OUTRO_GRACE=6");
+    let (mut container, mut client) = with_an_idle_client(run);
+    let code = container.stop_and_wait(6);
     let _ = client.wait();
-    container
-        .timeline
-        .assert_order(&[(Who::App, "received smart shutdown request"), (Who::Engine, "die exitCode=124")]);
+    let timeline = &container.timeline;
+    assert_eq!(code, 0, "{timeline}");
+    timeline.assert_order(&[
+        (Who::App, "received smart shutdown request"),
+        (Who::App, "terminating connection due to administrator command"),
+        (Who::App, "database system is shut down"),
+        (Who::Engine, "die exitCode=0"),
+    ]);
+    // B = 5.4, R = 1.35
+    assert!(timeline.time_of(Who::App, "terminating connection") >= 3.9, "{timeline}");
+    assert!(!recovers_at_the_next_start(&mut container), "{}", container.timeline);
+}
+
+#[test]
+fn s6_under_tini_postgres_is_killed_waiting_and_has_to_recover() {
+    let Some(image) = apps() else { return };
+    let run = Run::of(image).story("S6 postgres under tini").under_tini();
+    let (mut container, mut client) = with_an_idle_client(run);
+    assert_eq!(container.stop_and_wait(2), 137);
+    let _ = client.wait();
     assert!(recovers_at_the_next_start(&mut container), "{}", container.timeline);
 }
 
 #[test]
 fn s6_escalation_goes_from_smart_to_fast() {
     let Some(image) = apps() else { return };
-    let (mut container, mut client) = with_an_idle_client(
-        image,
-        "S6 postgres, smart then fast",
-        &["OUTRO_GRACE=30", "OUTRO_ESCALATE=INT@1s,QUIT@-5s"],
-    );
+    let run = Run::of(image)
+        .story("S6 postgres, smart then fast")
+        .env("OUTRO_GRACE=30")
+        .env("OUTRO_ESCALATE=INT@1s,QUIT@-5s");
+    let (mut container, mut client) = with_an_idle_client(run);
     assert_eq!(container.stop_and_wait(30), 0);
     let _ = client.wait();
     container.timeline.assert_order(&[

@@ -39,6 +39,17 @@ fn s2_a_worker_without_a_handler_dies_at_once_and_does_not_hang_as_pid_1_would()
 }
 
 #[test]
+fn s2_with_no_variable_set_a_worker_ends_as_it_does_under_tini() {
+    let Some(image) = apps() else { return };
+    for (mode, code) in [("polite", 0), ("simple", 143)] {
+        for run in [Run::of(image), Run::of(image).under_tini()] {
+            let mut container = run.start(&["python3", "worker.py", mode]).ready("ready");
+            assert_eq!(container.stop_and_wait(30), code, "{mode}:\n{}", container.timeline);
+        }
+    }
+}
+
+#[test]
 fn s7_celery_ends_warm_because_only_its_master_is_signalled() {
     let Some(image) = apps() else { return };
     let mut container = Run::of(image)
@@ -59,7 +70,7 @@ fn s7_celery_ends_warm_because_only_its_master_is_signalled() {
 #[test]
 fn s7_celery_loses_its_task_when_the_whole_group_is_signalled() {
     let Some(image) = apps() else { return };
-    let run = Run::of(image).story("S7 celery, group").env("OUTRO_GRACE=30").env("OUTRO_GROUP=1");
+    let run = Run::of(image).story("S7 celery, group").env("OUTRO_GRACE=6").env("OUTRO_GROUP=1");
     let mut container = run.start(&["./celery.sh", "5"]).ready("task started");
     container.stop_and_wait(30);
     assert_eq!(container.timeline.count(Who::App, "task done"), 0, "{}", container.timeline);
@@ -68,11 +79,16 @@ fn s7_celery_loses_its_task_when_the_whole_group_is_signalled() {
 #[test]
 fn s7_celery_with_an_endless_task_is_shut_down_cold_before_the_deadline() {
     let Some(image) = apps() else { return };
-    let run = Run::of(image).story("S7 celery, cold").env("OUTRO_GRACE=8").env("OUTRO_ESCALATE=QUIT@-4s");
+    let run = Run::of(image).story("S7 celery, cold").env("OUTRO_GRACE=12").env("OUTRO_ESCALATE=QUIT@-8s");
     let mut container = run.start(&["./celery.sh", "300"]).ready("task started");
-    let code = container.stop_and_wait(8);
+    let code = container.stop_and_wait(12);
     let timeline = &container.timeline;
-    timeline.assert_order(&[(Who::App, "Warm shutdown"), (Who::App, "Cold shutdown"), (Who::Engine, "die")]);
+    timeline.assert_order(&[
+        (Who::App, "Warm shutdown"),
+        (Who::App, "Cold shutdown"),
+        (Who::App, "Restoring 1 unacknowledged message"),
+        (Who::Engine, "die"),
+    ]);
     assert!(code != 124 && code != 137, "exit {code}:\n{timeline}");
     assert!(!container.was_forced(), "{timeline}");
 }
