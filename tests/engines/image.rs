@@ -17,8 +17,18 @@ pub struct Image {
 }
 
 const DEBIAN: &str = "bookworm";
-const PACKAGES: &[&str] =
-    &["celery", "default-jre-headless", "gunicorn", "nginx-light", "nodejs", "postgresql-15", "procps", "python3"];
+const PACKAGES: &[&str] = &[
+    "celery",
+    "default-jre-headless",
+    "gunicorn",
+    "nginx-light",
+    "nodejs",
+    "postgresql-15",
+    "procps",
+    "python3",
+    "python3-redis",
+    "redis-server",
+];
 
 /// outro, tini and busybox.
 pub fn tiny() -> Option<&'static Image> {
@@ -98,6 +108,8 @@ fn debian(engine: &Engine) -> Option<String> {
     if !available(&["debootstrap", "tar"]) {
         return None;
     }
+    let outdated = engine.run(&["images", "--format", "{{.Repository}}:{{.Tag}}", "outro-test-debian"]);
+    outdated.lines().for_each(|tag| drop(engine.run(&["rmi", tag])));
     let root = tempfile::tempdir_in(cache()).expect("a directory in the cache");
     readable_by_all(root.path());
     run(Command::new("debootstrap")

@@ -9,6 +9,10 @@ set -u
 cache=$1 private=$2 init=$3
 export DOCKER_HOST="unix://$private/docker.sock"
 
+unmount_below() {
+    awk -v top="$1/" 'index($2, top) == 1 { print $2 }' /proc/mounts | sort -r | xargs -r -n 1 umount -l
+}
+
 take_down() {
     docker ps -aq 2>/dev/null | xargs -r docker rm -fv >/dev/null 2>&1
     kill "$engine" 2>/dev/null
@@ -18,14 +22,18 @@ take_down() {
     done
     kill -KILL "$engine" 2>/dev/null
     containerd=$(cat "$private/containerd/containerd.pid" 2>/dev/null) && kill -KILL "$containerd" 2>/dev/null
-    awk -v a="$cache/" -v b="$private/" 'index($2, a) == 1 || index($2, b) == 1 { print $2 }' /proc/mounts |
-        sort -r | xargs -r -n 1 umount -l
+    unmount_below "$private"
+    unmount_below "$cache"
     rm -rf "$private"
 }
 
 # One engine at a time per cache: its images are a database with a single writer.
 exec 9>"$cache/lock"
 flock 9
+
+# What a killed run may have left half made.
+unmount_below "$cache"
+rm -rf --one-file-system "$cache"/.tmp*
 
 dockerd --data-root "$cache/docker" --exec-root "$private" --pidfile "$private/docker.pid" \
     --host "$DOCKER_HOST" --bridge=none --iptables=false --ip6tables=false --init-path "$init" \
@@ -38,7 +46,7 @@ until docker version >/dev/null 2>&1; do
     kill -0 "$engine" 2>/dev/null || exit 1
     sleep 0.1
 done
-docker ps -aq | xargs -r docker rm -fv >/dev/null 2>&1 # what a power failure left behind
+docker ps -aq | xargs -r docker rm -fv >/dev/null 2>&1
 docker image prune -f >/dev/null
 echo ready
 exec >&-

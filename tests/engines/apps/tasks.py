@@ -1,12 +1,10 @@
-"""A celery application whose broker is a directory."""
+"""A celery application whose broker listens in a directory that both containers have."""
 import time
 
 from celery import Celery
 
-QUEUE = {"data_folder_in": "/tmp/queue", "data_folder_out": "/tmp/queue"}
-
-app = Celery("tasks", broker="filesystem://")
-app.conf.update(broker_transport_options=QUEUE, task_acks_late=True)
+app = Celery("tasks", broker="redis+socket:///broker/redis.sock")
+app.conf.task_acks_late = True
 
 
 @app.task

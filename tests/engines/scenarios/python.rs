@@ -2,7 +2,7 @@
 
 use super::server;
 use crate::engines::client::Request;
-use crate::engines::container::Run;
+use crate::engines::container::{Container, Run};
 use crate::engines::image::apps;
 use crate::engines::timeline::Who;
 
@@ -49,17 +49,30 @@ fn s2_with_no_variable_set_a_worker_ends_as_it_does_under_tini() {
     }
 }
 
+/// A worker with one task under way, and the container of its broker.
+struct Celery {
+    worker: Container,
+    _broker: Container,
+    _socket: tempfile::TempDir,
+}
+
+/// Celery, doing a task of as many seconds.
+fn start_celery(story: &str, variables: &[&str], seconds: u32) -> Option<Celery> {
+    let image = apps()?;
+    let _socket = tempfile::tempdir().expect("a directory");
+    let run = |title: &str| Run::of(image).story(title).mount(_socket.path(), "/broker");
+    let redis = ["redis-server", "--port", "0", "--unixsocket", "/broker/redis.sock"];
+    let _broker = run(&format!("{story}, broker")).start(&redis).ready("ready to accept connections");
+    let run = variables.iter().fold(run(story), |run, variable| run.env(variable));
+    let worker = run.start(&["./celery.sh", &seconds.to_string()]).ready("task started");
+    Some(Celery { worker, _broker, _socket })
+}
+
 #[test]
 fn s7_celery_ends_warm_because_only_its_master_is_signalled() {
-    let Some(image) = apps() else { return };
-    let mut container = Run::of(image)
-        .story("S7 celery, warm")
-        .env("OUTRO_GRACE=30")
-        .start(&["./celery.sh", "3"])
-        .ready("task started");
-    assert_eq!(container.stop_and_wait(30), 0);
-    let timeline = &container.timeline;
-    timeline.assert_order(&[
+    let Some(mut celery) = start_celery("S7 celery, warm", &["OUTRO_GRACE=30"], 3) else { return };
+    assert_eq!(celery.worker.stop_and_wait(30), 0);
+    celery.worker.timeline.assert_order(&[
         (Who::Platform, "docker stop"),
         (Who::App, "Warm shutdown"),
         (Who::App, "task done"),
@@ -69,20 +82,18 @@ fn s7_celery_ends_warm_because_only_its_master_is_signalled() {
 
 #[test]
 fn s7_celery_loses_its_task_when_the_whole_group_is_signalled() {
-    let Some(image) = apps() else { return };
-    let run = Run::of(image).story("S7 celery, group").env("OUTRO_GRACE=6").env("OUTRO_GROUP=1");
-    let mut container = run.start(&["./celery.sh", "5"]).ready("task started");
-    container.stop_and_wait(30);
-    assert_eq!(container.timeline.count(Who::App, "task done"), 0, "{}", container.timeline);
+    let variables = ["OUTRO_GRACE=8", "OUTRO_GROUP=1"];
+    let Some(mut celery) = start_celery("S7 celery, group", &variables, 4) else { return };
+    celery.worker.stop_and_wait(8);
+    assert_eq!(celery.worker.timeline.count(Who::App, "task done"), 0, "{}", celery.worker.timeline);
 }
 
 #[test]
 fn s7_celery_with_an_endless_task_is_shut_down_cold_before_the_deadline() {
-    let Some(image) = apps() else { return };
-    let run = Run::of(image).story("S7 celery, cold").env("OUTRO_GRACE=12").env("OUTRO_ESCALATE=QUIT@-8s");
-    let mut container = run.start(&["./celery.sh", "300"]).ready("task started");
-    let code = container.stop_and_wait(12);
-    let timeline = &container.timeline;
+    let variables = ["OUTRO_GRACE=8", "OUTRO_ESCALATE=QUIT@-5s"];
+    let Some(mut celery) = start_celery("S7 celery, cold", &variables, 300) else { return };
+    let code = celery.worker.stop_and_wait(8);
+    let timeline = &celery.worker.timeline;
     timeline.assert_order(&[
         (Who::App, "Warm shutdown"),
         (Who::App, "Cold shutdown"),
@@ -90,7 +101,7 @@ fn s7_celery_with_an_endless_task_is_shut_down_cold_before_the_deadline() {
         (Who::Engine, "die"),
     ]);
     assert!(code != 124 && code != 137, "exit {code}:\n{timeline}");
-    assert!(!container.was_forced(), "{timeline}");
+    assert!(!celery.worker.was_forced(), "{timeline}");
 }
 
 #[test]
