@@ -5,6 +5,7 @@ mod harness;
 
 mod cli;
 mod contract;
+mod engines;
 mod forwarding;
 mod logging;
 mod reaping;
