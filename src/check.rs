@@ -164,7 +164,7 @@ fn value(plan: &Plan, key: Key) -> String {
             (None, Some(_)) => "until the deadline; 2s without a stop".into(),
             (None, None) => seconds(Duration::ZERO),
         },
-        Key::Escalate => text(rules.escalation.iter().map(|step| step.to_string()).collect::<Vec<_>>().join(",")),
+        Key::Escalate => text(rules.escalation.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")),
         Key::ExitMap => text(plan.exit.map.to_string()),
         Key::ExitOnStop => plan.exit.on_stop.map_or("unset".into(), |code| code.to_string()),
         Key::ExitOnDeadline => plan.exit.on_deadline.map_or("child".into(), |code| code.to_string()),

@@ -11,8 +11,8 @@ use crate::report::{self, DrainResult, end_of};
 use crate::signal::Signal;
 use crate::spawn::{Child, Program, Setup};
 use crate::supervise::Start;
-use crate::sweep;
 use crate::values::tenths;
+use crate::{sweep, sys};
 
 /// A drain command that was tried.
 pub struct Drain {
@@ -37,8 +37,8 @@ impl Drain {
         match program.spawn(start.inherited, &setup) {
             Ok(child) => Drain { program, child: Some(child), started_at: now, ended: None, timed_out: false },
             Err(errno) => {
-                log::warn!(target: "drain", "the drain command was not started: fork: {}", errno.desc());
-                let failed = DrainResult::Failed(format!("fork: {}", errno.desc()));
+                log::warn!(target: "drain", "the drain command was not started: fork: {}", sys::reason(errno));
+                let failed = DrainResult::Failed(format!("fork: {}", sys::reason(errno)));
                 Drain { program, child: None, started_at: now, ended: Some((now, failed)), timed_out: false }
             }
         }

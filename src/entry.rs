@@ -33,7 +33,7 @@ pub fn mask() -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn main(argc: libc::c_int, argv: *const *const libc::c_char) -> libc::c_int {
     // SAFETY: the C start-up code passes the kernel's argument vector.
-    crate::run(unsafe { arguments(argc, argv) })
+    crate::run(&unsafe { arguments(argc, argv) })
 }
 
 /// The argument vector as Rust strings. It may be empty: nothing obliges a caller of execve to pass a name.

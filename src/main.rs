@@ -3,6 +3,20 @@
 
 #![cfg_attr(not(test), no_main)]
 #![deny(unsafe_code)]
+// Process 1 must not be able to panic.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::indexing_slicing,
+        clippy::string_slice
+    )
+)]
+// The tests have a world of their own.
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 
 mod check;
 mod cli;
@@ -51,11 +65,11 @@ const FORK_ATTEMPTS: u32 = 10;
 const FORK_PAUSE: Duration = Duration::from_millis(50);
 
 /// From the arguments to the exit code. All signals are blocked, and have been since the first instruction.
-pub fn run(arguments: Vec<OsString>) -> i32 {
+pub fn run(arguments: &[OsString]) -> i32 {
     let start = sys::now();
     let environment: Vec<&'static CStr> = sys::environment().collect();
     let name = arguments.first().cloned().unwrap_or_default();
-    match cli::read(&arguments, &environment) {
+    match cli::read(arguments, &environment) {
         Request::Help(text) => version::print(&text),
         Request::Version => version::print(&version::line(&name)),
         Request::License => version::print(version::LICENSE),
@@ -117,7 +131,7 @@ fn supervise(mut plan: Plan, environment: Vec<&'static CStr>, at: Instant) -> u8
         Err(NotStarted::Stop(received)) => return stopped_before_start(&plan, &received, at),
         Err(NotStarted::Fork(errno)) => {
             let limit = processes::pids_limit().map(|limit| format!(" ({limit})")).unwrap_or_default();
-            let error = format!("cannot start the app: fork: {}{limit}", errno.desc());
+            let error = format!("cannot start the app: fork: {}{limit}", sys::reason(errno));
             return could_not_start(&plan.report, Cause::ExecError, error, sys::now().duration_since(at));
         }
     };
@@ -141,7 +155,7 @@ fn ask_for_parents_death(signal: Option<Signal>) {
         _ => sys::raise_for(parent, signal),
     });
     if let Err(errno) = result {
-        log::warn!(target: "start", "SIG{signal} at the parent's death is not to be had: {}", errno.desc());
+        log::warn!(target: "start", "SIG{signal} at the parent's death is not to be had: {}", sys::reason(errno));
     }
 }
 
@@ -151,7 +165,7 @@ fn adopt_orphans(subreaper: Option<bool>) {
         return;
     }
     if let Err(errno) = nix::sys::prctl::set_child_subreaper(true) {
-        log::warn!(target: "start", "orphans will not be reaped, this process is no subreaper: {}", errno.desc());
+        log::warn!(target: "start", "orphans will not be reaped, this process is no subreaper: {}", sys::reason(errno));
     }
 }
 
@@ -167,7 +181,7 @@ fn remove_stale_drain_file(path: Option<&Path>) {
 
 /// Why main was not started.
 enum NotStarted {
-    Stop(Received),
+    Stop(Box<Received>),
     Fork(Errno),
 }
 
@@ -178,7 +192,7 @@ fn spawn(plan: &Plan, program: &Program, inherited: Inherited, terminal: &Termin
     let mut pause = Duration::ZERO;
     for _ in 0..FORK_ATTEMPTS {
         if let Some(received) = sys::wait_signal(plan.shutdown.stop_signals, Some(pause)) {
-            return Err(NotStarted::Stop(received));
+            return Err(NotStarted::Stop(Box::new(received)));
         }
         match program.spawn(inherited, &setup) {
             Err(Errno::EAGAIN) => pause = FORK_PAUSE,

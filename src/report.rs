@@ -361,42 +361,48 @@ fn status_json(status: ExitStatus) -> Map<String, Value> {
 /// Seconds to the millisecond, as a JSON number: an integer where it is one.
 fn number(duration: Duration) -> Value {
     let milliseconds = values::milliseconds(duration);
-    if milliseconds % 1000 == 0 { json!(milliseconds / 1000) } else { json!(milliseconds as f64 / 1000.0) }
+    if milliseconds.is_multiple_of(1000) { json!(milliseconds / 1000) } else { json!(milliseconds as f64 / 1000.0) }
 }
 
 fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Makes a record fit: first the names of the stragglers go, from the last; then what else is long is cut at its end.
+/// Makes a record fit: first the names of the stragglers go, from the last, then the end of the drain's error, then the
+/// end of the sentence.
 fn fit(mut object: Map<String, Value>, mut message: String) -> String {
+    const SHORT: usize = 64;
     loop {
         let text = Value::Object(object.clone()).to_string();
-        if text.len() <= LONGEST {
+        let excess = text.len().saturating_sub(LONGEST);
+        if excess == 0 {
             return text;
         }
-        if let Some(Value::Array(names)) = object.get_mut("stragglers") {
-            if names.pop().is_some() {
-                continue;
-            }
+        if let Some(Value::Array(names)) = object.get_mut("stragglers")
+            && names.pop().is_some()
+        {
+            continue;
         }
-        if let Some(Value::String(reason)) = object.get_mut("drain").and_then(|drain| drain.get_mut("error")) {
-            if reason.len() > 64 {
-                *reason = shortened(reason, 64);
-                continue;
-            }
+        if let Some(Value::String(error)) = object.get_mut("drain").and_then(|drain| drain.get_mut("error"))
+            && error.len() > SHORT
+        {
+            *error = shortened(error, SHORT - CUT.len());
+            continue;
         }
-        // Escapes make a character up to six bytes long, so go step by step.
-        let excess = text.len() - LONGEST;
-        message = shortened(&message, message.len().saturating_sub(excess.div_ceil(6).max(4)));
+        // A character may take six bytes for every one of its own, so go step by step.
+        let step = excess.div_ceil(6) + CUT.len();
+        message = shortened(&message, message.len().saturating_sub(step));
         object.insert("msg".into(), json!(message));
     }
 }
 
-/// At most `length` bytes of `text` and the sign of a cut, at a character's border.
+/// The sign that something was cut off.
+const CUT: &str = "…";
+
+/// At most `length` bytes of `text`, whole characters, and the sign of a cut.
 fn shortened(text: &str, length: usize) -> String {
-    let text = text.trim_end_matches('…');
-    format!("{}…", &text[..text.floor_char_boundary(length)])
+    let text = text.trim_end_matches(CUT);
+    format!("{}{CUT}", text.get(..text.floor_char_boundary(length)).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl fmt::Display for ExecError {
             ),
             Errno::ENOENT if self.searched => f.write_str("not found in PATH"),
             Errno::ENOEXEC => f.write_str("Exec format error (built for another architecture, or not a program)"),
-            errno => f.write_str(errno.desc()),
+            errno => f.write_str(&sys::reason(errno)),
         }
     }
 }
@@ -165,8 +165,8 @@ fn candidates(name: &OsStr, environment: &[Cow<'static, CStr>]) -> Vec<CString> 
 
 /// Cuts at a NUL byte, where the kernel would.
 fn c_string(bytes: &[u8]) -> CString {
-    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-    CString::new(&bytes[..end]).unwrap_or_default()
+    let bytes = bytes.split(|&b| b == 0).next().unwrap_or_default();
+    CString::new(bytes).unwrap_or_default()
 }
 
 /// The bare fork. libc's would prepare parent and child for a life with threads and locks, and touch a dozen pages for

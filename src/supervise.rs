@@ -162,7 +162,7 @@ impl<'a> Supervisor<'a> {
         match action {
             Action::Nothing => {}
             Action::Forward(signal) => self.forward(signal, received),
-            Action::Begin { drain, stop_main } => return self.begin(drain, stop_main, received, now),
+            Action::Begin { drain, stop_main } => return self.begin(drain, stop_main.as_ref(), received, now),
             Action::Stop(stop_main) => self.stop_main(&stop_main, received, now),
             Action::Escalate(signal) => {
                 log::info!(target: "escalate", "SIG{signal} to the app, which has not ended yet");
@@ -184,7 +184,7 @@ impl<'a> Supervisor<'a> {
     fn begin(
         &mut self,
         drain: bool,
-        stop_main: Option<StopMain>,
+        stop_main: Option<&StopMain>,
         received: Option<&Received>,
         now: Instant,
     ) -> ControlFlow<()> {
@@ -203,7 +203,7 @@ impl<'a> Supervisor<'a> {
         if self.main.ended.is_none() {
             self.create_drain_file();
         }
-        if let Some(stop_main) = &stop_main {
+        if let Some(stop_main) = stop_main {
             self.stop_main(stop_main, Some(received), now);
         }
         let record = self.facts(Cause::Stop, now, 0).record(false);
@@ -298,7 +298,7 @@ impl<'a> Supervisor<'a> {
         match count {
             Some(0) => {}
             Some(count) => {
-                log::info!(target: "terminate", processes = count as u64; "{why}: SIGTERM to {count} other(s)")
+                log::info!(target: "terminate", processes = count as u64; "{why}: SIGTERM to {count} other(s)");
             }
             None => log::info!(target: "terminate", "{why}: SIGTERM to everyone"),
         }

@@ -20,6 +20,12 @@ use crate::signal::{Signal, SignalSet};
 /// The kernel's sizeof(sigset_t), which the raw signal calls take. Libc's is larger, and libc strips 32 and 33.
 const SIGSET_BYTES: usize = 8;
 
+/// An error number in libc's words (strerror(3)).
+pub fn reason(errno: Errno) -> String {
+    let text = io::Error::from(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_owned()
+}
+
 /// The monotonic clock: no step of the wall clock moves it, and it goes on while the cgroup is frozen.
 #[allow(clippy::disallowed_methods, reason = "the one place where the clock is read")]
 pub fn now() -> Instant {

@@ -140,7 +140,7 @@ impl fmt::Display for Timeline {
             write!(story, "{:+9.3}  {:<7} {text}", seconds_between(t0, *at), format!("{who:?}").to_lowercase())?;
             match same {
                 [_, .., last] => {
-                    writeln!(story, "  ({} times, until {:+.3})", same.len(), seconds_between(t0, last.at))?
+                    writeln!(story, "  ({} times, until {:+.3})", same.len(), seconds_between(t0, last.at))?;
                 }
                 _ => writeln!(story)?,
             }

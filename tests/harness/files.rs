@@ -24,17 +24,17 @@ pub fn outro() -> PathBuf {
 /// The program that plays the part of main, see tests/helper/actor.c. Compiled at its first use.
 pub fn actor() -> PathBuf {
     static ACTOR: OnceLock<PathBuf> = OnceLock::new();
-    ACTOR.get_or_init(|| compile(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/helper/actor.c"))).clone()
+    ACTOR.get_or_init(|| compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/helper/actor.c"))).clone()
 }
 
-fn compile(source: PathBuf) -> PathBuf {
+fn compile(source: &Path) -> PathBuf {
     let _guard = no_fork_meanwhile();
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let program = directory.join("actor");
     let unfinished = directory.join(format!("actor.{}", std::process::id()));
     let output = Command::new("cc")
         .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unused-result", "-static", "-o"])
-        .args([&unfinished, &source])
+        .args([&unfinished, source])
         .output()
         .expect("the tests need a C compiler, cc");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

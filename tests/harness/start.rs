@@ -104,7 +104,7 @@ impl Start {
     }
 
     pub fn options(self, options: &[&str]) -> Start {
-        options.iter().fold(self, |start, option| start.option(option))
+        options.iter().fold(self, Start::option)
     }
 
     /// Main is the actor, playing these words; see tests/helper/actor.c.
@@ -173,15 +173,15 @@ impl Start {
 
     pub fn without_descriptors(self, descriptors: &[RawFd]) -> Start {
         let descriptors = descriptors.to_vec();
-        // SAFETY: the descriptors belong to the forked child, which uses none of them before exec.
         self.before_exec(move || {
+            // SAFETY: the descriptors belong to the forked child, which uses none of them before exec.
             descriptors.iter().try_for_each(|&descriptor| check(unsafe { libc::close(descriptor) }))
         })
     }
 
     /// Hands an open file down as descriptor `number`.
     pub fn with_descriptor(self, number: RawFd, file: impl Into<OwnedFd>) -> Start {
-        let file = out_of_the_way(file.into());
+        let file = out_of_the_way(&file.into());
         // SAFETY: the descriptor table is the forked child's own.
         self.before_exec(move || check(unsafe { libc::dup2(file.as_raw_fd(), number) }))
     }
@@ -302,7 +302,7 @@ fn open_terminal() -> Terminal {
 }
 
 /// The same file under a number that no test hands down.
-fn out_of_the_way(file: OwnedFd) -> OwnedFd {
+fn out_of_the_way(file: &OwnedFd) -> OwnedFd {
     // SAFETY: the kernel gives a new descriptor, which is ours.
     unsafe {
         let copy = libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 500);
