@@ -116,15 +116,12 @@ fn take_out(path: &Path, provisional: &Provisional, added: u64) -> io::Result<()
     let Some((from, to)) = find(&text, provisional, start) else {
         return Ok(());
     };
-    // The newline we put in front stays if nothing but our final record follows.
-    let is_newline = provisional.bytes.starts_with(b"\n") && to - from == provisional.bytes.len();
-    let keep = usize::from(is_newline && start + to as u64 == added);
-    let from = from + keep;
-    if let (Some(rest), Some(tail)) = (text.get(to..), length.checked_sub((to - from) as u64)) {
-        file.write_all_at(rest, start + from as u64)?;
-        file.set_len(tail)?;
-    }
-    Ok(())
+    // Our final record begins a line, whatever it is that now stands before it.
+    let before = text.get(..from).and_then(<[u8]>::last);
+    let newline = start + to as u64 == added && before.map_or(start > 0, |&byte| byte != b'\n');
+    let rest = [if newline { b"\n" } else { &b""[..] }, text.get(to..).unwrap_or_default()].concat();
+    file.write_all_at(&rest, start + from as u64)?;
+    file.set_len(start + (from + rest.len()) as u64)
 }
 
 /// Where in `text`, which begins at `start` in the file, the provisional record is: whole, or what is left of it if
