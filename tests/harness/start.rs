@@ -109,13 +109,9 @@ impl Start {
 
     /// Main is the actor, playing these words; see tests/helper/actor.c.
     pub fn main(self, words: &str) -> Start {
-        self.option("--").main_without_dashes(words)
-    }
-
-    pub fn main_without_dashes(mut self, words: &str) -> Start {
-        self.main.push(actor().into());
-        self.main.extend(words.split_whitespace().map(OsString::from));
-        self
+        let actor = actor().into();
+        let words: Vec<OsString> = [actor].into_iter().chain(words.split_whitespace().map(OsString::from)).collect();
+        self.command(&words)
     }
 
     /// Main is this command.
@@ -125,7 +121,6 @@ impl Start {
         self
     }
 
-    /// Nothing but what the test gave as options.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Start {
         self.variables.push((name.as_ref().into(), value.as_ref().into()));
         self
