@@ -58,6 +58,7 @@ pub struct Start {
 impl Start {
     /// This program as process 1 of a pid namespace.
     pub fn of(init: impl Into<PathBuf>) -> Start {
+        super::need_root();
         Start {
             init: init.into(),
             called: None,
@@ -263,14 +264,7 @@ fn spawn_in_namespace(mut command: Command) -> Child {
     let _guard = no_fork_meanwhile();
     let home = File::open("/proc/thread-self/ns/pid").unwrap();
     // SAFETY: both calls only change where the next child of this thread is put.
-    let unshared = check(unsafe { libc::unshare(libc::CLONE_NEWPID) });
-    if let Err(error) = unshared {
-        if super::may_skip() {
-            println!("OUTRO_TEST_ALLOW_SKIP: no test of this crate is judged, they need root ({error})");
-            std::process::exit(0);
-        }
-        panic!("the tests need root and pid namespaces: {error}");
-    }
+    check(unsafe { libc::unshare(libc::CLONE_NEWPID) }).expect("a new pid namespace");
     let child = command.spawn();
     // SAFETY: as above.
     check(unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWPID) }).unwrap();
