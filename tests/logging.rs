@@ -1,7 +1,7 @@
 //! The log: what is said and what is not, and that saying it never holds up or ends anything.
 
 use std::fs::File;
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
 use serde_json::Value;
@@ -121,7 +121,7 @@ fn nothing_of_ours_goes_to_stdout() {
 }
 
 /// A pipe that takes no more, as when nobody reads the container's log, and what it holds.
-fn full_pipe() -> (PipeReader, PipeWriter, usize) {
+fn full_pipe() -> (File, File, usize) {
     let (reader, mut writer) = pipe();
     set_flags(&writer, libc::O_NONBLOCK);
     let mut held = 0;
@@ -132,12 +132,12 @@ fn full_pipe() -> (PipeReader, PipeWriter, usize) {
     (reader, writer, held)
 }
 
-fn set_flags(writer: &PipeWriter, flags: i32) {
+fn set_flags(writer: &File, flags: i32) {
     // SAFETY: no memory is involved.
     assert_eq!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, flags) }, 0);
 }
 
-fn is_nonblocking(writer: &PipeWriter) -> bool {
+fn is_nonblocking(writer: &File) -> bool {
     // SAFETY: no memory is involved.
     unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK != 0 }
 }
