@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::harness::{Running, Start, broken_pipe, set_limit};
+use crate::harness::{Running, Start, broken_pipe, drop_capability, set_limit};
 
 fn echoing(start: Start) -> Running {
     let mut init = start.main("echo 0").spawn();
@@ -181,7 +181,7 @@ fn our_own_variable_beats_tinis() {
 #[test]
 fn a_forward_that_fails_is_logged() {
     const CAP_KILL: libc::c_ulong = 5;
-    let start = Start::outro().before_exec(|| crate::harness::drop_capability(CAP_KILL));
+    let start = Start::outro().before_exec(|| drop_capability(CAP_KILL));
     let mut init = start.main("user 1000 echo 15 exit 7").spawn();
     init.expect("ready");
     init.signal(libc::SIGUSR1);

@@ -1,7 +1,7 @@
 //! The log: what is said and what is not, and that saying it never holds up or ends anything.
 
 use std::fs::File;
-use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::AsRawFd;
 
 use serde_json::Value;
@@ -120,22 +120,24 @@ fn nothing_of_ours_goes_to_stdout() {
     assert_eq!((finished.code, finished.stdout.as_str()), (0, bytes));
 }
 
-/// A pipe that takes no more, as when nobody reads the container's log.
-fn full_pipe() -> (PipeReader, PipeWriter) {
+/// A pipe that takes no more, as when nobody reads the container's log, and what it holds.
+fn full_pipe() -> (File, File, usize) {
     let (reader, mut writer) = pipe();
     set_flags(&writer, libc::O_NONBLOCK);
-    while writer.write(&[b'x'; 4096]).is_ok() {}
-    while writer.write(b"x").is_ok() {}
+    let mut held = 0;
+    while let Ok(written) = writer.write(b"x") {
+        held += written;
+    }
     set_flags(&writer, 0);
-    (reader, writer)
+    (reader, writer, held)
 }
 
-fn set_flags(writer: &PipeWriter, flags: i32) {
+fn set_flags(writer: &File, flags: i32) {
     // SAFETY: no memory is involved.
     assert_eq!(unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, flags) }, 0);
 }
 
-fn is_nonblocking(writer: &PipeWriter) -> bool {
+fn is_nonblocking(writer: &File) -> bool {
     // SAFETY: no memory is involved.
     unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_GETFL) & libc::O_NONBLOCK != 0 }
 }
@@ -153,7 +155,7 @@ const MAIN: &str = "orphan [ exit 3 ] echo 15 exit 7";
 
 #[test]
 fn a_full_pipe_holds_up_nothing() {
-    let (_unread, writer) = full_pipe();
+    let (_unread, writer, _) = full_pipe();
     let ours = writer.try_clone().unwrap();
     forwards_and_ends(loudest().options(&["-w"]).stderr(writer).main(MAIN).spawn());
     assert!(!is_nonblocking(&ours), "the flag is shared with main");
@@ -161,24 +163,24 @@ fn a_full_pipe_holds_up_nothing() {
 
 #[test]
 fn a_full_pipe_does_not_hold_up_a_failure_to_start() {
-    let (_unread, writer) = full_pipe();
+    let (_unread, writer, _) = full_pipe();
     assert_eq!(loudest().stderr(writer).command(&["/nonexistent"]).run().code, 127);
 }
 
 #[test]
 fn lines_that_a_full_pipe_did_not_take_are_counted() {
-    let (mut reader, writer) = full_pipe();
-    let mut init = loudest().stderr(writer).main("echo 0").spawn();
+    let (mut reader, writer, held) = full_pipe();
+    let mut init = loudest().stderr(writer).main(MAIN).spawn();
     init.expect("ready");
     init.signal_and_hear(libc::SIGUSR1);
-    let mut rubbish = vec![0; 4096];
-    while rubbish.ends_with(b"x") || rubbish.ends_with(&[0]) {
-        let length = reader.read(&mut rubbish).unwrap();
-        rubbish.truncate(length);
-        init.signal_and_hear(libc::SIGUSR1);
-    }
-    let said = String::from_utf8_lossy(&rubbish);
-    assert!(said.contains("dropped"), "{said}");
+    let process = init.init();
+    init.wait_until("the lines to be dropped", |_| process.is_idle());
+    reader.read_exact(&mut vec![0; held]).unwrap();
+    init.signal(libc::SIGTERM);
+    assert_eq!(init.finish().code, 7);
+    let mut said = String::new();
+    reader.read_to_string(&mut said).unwrap();
+    assert!(said.lines().next().is_some_and(|first| first.contains("dropped")), "{said}");
 }
 
 #[test]

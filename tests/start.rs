@@ -1,7 +1,7 @@
 //! What outro does of its own before main runs: its entry point, where it can start, and what it says when it cannot.
 
 use std::ffi::{CString, OsStr};
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -226,6 +226,41 @@ fn an_unprivileged_user_on_a_read_only_root_is_no_obstacle() {
 fn a_proc_of_other_people_is_no_obstacle() {
     let finished = Start::outro().with_proc(Proc::Foreign).main("orphans 3 exit 7").run();
     assert_eq!((finished.code, finished.stderr.as_str()), (7, ""));
+}
+
+/// System calls that a sandbox or an old kernel may refuse: none is needed to start, to forward and to reap.
+#[test]
+fn a_system_call_that_is_refused_is_no_obstacle() {
+    if lacks("strace") {
+        return;
+    }
+    let calls = ["close_range", "prctl", "setpgid", "chdir", "pwritev2", "?poll,ppoll", "ioctl", "fcntl"];
+    for call in calls {
+        for error in ["EPERM", "ENOSYS"] {
+            let (trace, inject) = (format!("-etrace={call}"), format!("-einject={call}:error={error}"));
+            let strace = ["strace", "-f", "-o/dev/null", &trace, &inject];
+            let mut init =
+                Start::outro().env("OUTRO_LOG", "text,trace").below(&strace, 1).main("echo 15 exit 7").spawn();
+            init.expect("ready");
+            init.signal(libc::SIGTERM);
+            let finished = init.finish();
+            assert_eq!(finished.code, 7, "{call} {error}\n{}", finished.stderr);
+        }
+    }
+}
+
+#[test]
+fn without_close_range_inherited_descriptors_are_closed_all_the_same() {
+    if lacks("strace") {
+        return;
+    }
+    let strace = ["strace", "-f", "-o/dev/null", "-etrace=close_range", "-einject=close_range:error=ENOSYS"];
+    let zero = || File::open("/dev/zero").unwrap();
+    let start = Start::outro().with_proc(Proc::None).with_descriptor(30, zero()).with_descriptor(200, zero());
+    let mut init = start.below(&strace, 1).main("echo 0").spawn();
+    init.expect("ready");
+    init.signal_and_hear(libc::SIGUSR1);
+    assert_eq!(init.init().descriptors(), [0, 1, 2]);
 }
 
 /// What is said when `program` cannot be started.

@@ -77,7 +77,7 @@ fn a_main_that_ends_at_once_is_not_missed() {
     });
 }
 
-/// Main's parent is not the init but a tracer, as with a debugger: other processes' stops are none of its business.
+/// That a child stops is nothing to wait for.
 #[test]
 fn a_stopped_orphan_is_not_taken_for_a_dead_one() {
     promise(|| {

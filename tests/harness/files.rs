@@ -1,7 +1,8 @@
 //! The programs that tests start, and directories for what they write.
 
-use std::fs;
-use std::io::{self, PipeReader, PipeWriter};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -76,13 +77,20 @@ impl Scratch {
     }
 }
 
-/// A pipe, ends for reading and writing, that no child inherits by accident.
-pub fn pipe() -> (PipeReader, PipeWriter) {
-    io::pipe().unwrap()
+/// A pipe that no child inherits by accident: the end for reading, and the end for writing.
+pub fn pipe() -> (File, File) {
+    let mut ends = [-1; 2];
+    // SAFETY: the kernel fills in two new descriptors, which are ours.
+    let ends = unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0, "{}", io::Error::last_os_error());
+        ends.map(|end| OwnedFd::from_raw_fd(end))
+    };
+    let [reader, writer] = ends.map(File::from);
+    (reader, writer)
 }
 
-/// A pipe that nobody reads.
-pub fn broken_pipe() -> PipeWriter {
+/// The end for writing of a pipe that nobody reads.
+pub fn broken_pipe() -> File {
     pipe().1
 }
 

@@ -38,9 +38,20 @@ pub fn expecting_failure<T>(body: impl FnOnce() -> T) -> T {
 }
 
 /// A test that cannot run here fails, unless a person at a desk allows it to be skipped. Never in CI.
-pub fn may_skip() -> bool {
+fn may_skip() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     is_set("OUTRO_TEST_ALLOW_SKIP") && !is_set("CI")
+}
+
+/// Nothing works without namespaces: where skipping is allowed, the whole crate is.
+fn need_root() {
+    // SAFETY: no memory is involved.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    if !is_root && may_skip() {
+        println!("OUTRO_TEST_ALLOW_SKIP: without root no test of this crate is judged");
+        std::process::exit(0);
+    }
+    assert!(is_root, "the tests need root, for pid namespaces");
 }
 
 /// Whether the test must be skipped, because `tool` is not installed and skipping is allowed.

@@ -58,6 +58,7 @@ pub struct Start {
 impl Start {
     /// This program as process 1 of a pid namespace.
     pub fn of(init: impl Into<PathBuf>) -> Start {
+        super::need_root();
         Start {
             init: init.into(),
             called: None,
@@ -109,13 +110,9 @@ impl Start {
 
     /// Main is the actor, playing these words; see tests/helper/actor.c.
     pub fn main(self, words: &str) -> Start {
-        self.option("--").main_without_dashes(words)
-    }
-
-    pub fn main_without_dashes(mut self, words: &str) -> Start {
-        self.main.push(actor().into());
-        self.main.extend(words.split_whitespace().map(OsString::from));
-        self
+        let actor = actor().into();
+        let words: Vec<OsString> = [actor].into_iter().chain(words.split_whitespace().map(OsString::from)).collect();
+        self.command(&words)
     }
 
     /// Main is this command.
@@ -125,7 +122,6 @@ impl Start {
         self
     }
 
-    /// Nothing but what the test gave as options.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Start {
         self.variables.push((name.as_ref().into(), value.as_ref().into()));
         self
@@ -268,14 +264,7 @@ fn spawn_in_namespace(mut command: Command) -> Child {
     let _guard = no_fork_meanwhile();
     let home = File::open("/proc/thread-self/ns/pid").unwrap();
     // SAFETY: both calls only change where the next child of this thread is put.
-    let unshared = check(unsafe { libc::unshare(libc::CLONE_NEWPID) });
-    if let Err(error) = unshared {
-        if super::may_skip() {
-            println!("OUTRO_TEST_ALLOW_SKIP: no test of this crate is judged, they need root ({error})");
-            std::process::exit(0);
-        }
-        panic!("the tests need root and pid namespaces: {error}");
-    }
+    check(unsafe { libc::unshare(libc::CLONE_NEWPID) }).expect("a new pid namespace");
     let child = command.spawn();
     // SAFETY: as above.
     check(unsafe { libc::setns(home.as_raw_fd(), libc::CLONE_NEWPID) }).unwrap();

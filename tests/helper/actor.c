@@ -184,12 +184,13 @@ static void make_orphans(int count)
 /* Process 1 of a namespace in which the init under test is an ordinary process. Ends with its code. */
 static void host(char **command)
 {
+	sighandler_t inherited = signal(SIGCHLD, SIG_DFL);
 	pid_t init = checked_fork();
 	if (!init) {
+		set_action(SIGCHLD, inherited);
 		execvp(command[0], command);
 		broken(command[0]);
 	}
-	set_action(SIGCHLD, SIG_DFL);
 	for (;;) {
 		int status;
 		pid_t ended = wait(&status);
