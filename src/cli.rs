@@ -179,6 +179,8 @@ pub enum Request {
 /// Everything that was typed or set, unread.
 pub struct Input {
     pub check: bool,
+    /// Options were parsed, which leaves free memory behind.
+    pub parsed: bool,
     pub command: Vec<OsString>,
     given: Vec<Given>,
     /// How often `-v` was given, and tini's variable for the same.
@@ -260,6 +262,7 @@ pub fn read(arguments: &[OsString], environment: &[&CStr]) -> Request {
     let variables = Variables::new(environment);
     let mut input = Input {
         check: false,
+        parsed: false,
         command: Vec::new(),
         given: Vec::new(),
         verbose: 0,
@@ -307,6 +310,7 @@ fn parse(words: &[OsString], input: &mut Input) -> Option<Request> {
     if matches.get_flag("license") {
         return Some(Request::License);
     }
+    input.parsed = true;
     input.check = matches.get_flag("check");
     input.verbose = matches.get_count("verbose");
     input.command = collect(&matches, "COMMAND");

@@ -75,7 +75,7 @@ pub fn run(arguments: &[OsString]) -> i32 {
         Request::License => version::print(version::LICENSE),
         Request::Plan(input) => match plan::plan(&input) {
             Ok(plan) if input.check => version::print(&check::picture(&plan, &input)),
-            Ok(plan) => i32::from(supervise(plan, environment, start)),
+            Ok(plan) => i32::from(supervise(plan, input.parsed, environment, start)),
             Err(rejected) => i32::from(reject(&rejected)),
         },
     }
@@ -106,7 +106,7 @@ fn is_pid_1() -> bool {
 }
 
 /// Starts main and stays with it to the end.
-fn supervise(mut plan: Plan, environment: Vec<&'static CStr>, at: Instant) -> u8 {
+fn supervise(mut plan: Plan, parsed: bool, environment: Vec<&'static CStr>, at: Instant) -> u8 {
     logging::init(plan.log);
     plan.warnings.iter().for_each(|warning| log::warn!(target: "config", "{warning}"));
     ask_for_parents_death(plan.parent_death_signal);
@@ -139,8 +139,10 @@ fn supervise(mut plan: Plan, environment: Vec<&'static CStr>, at: Instant) -> u8
     // What a directory or a descriptor of ours pins could not be unmounted, closed or bound again.
     let _ = nix::unistd::chdir("/");
     sys::close_inherited();
-    // The parser's memory: what is free now stays free for the rest of a long life.
-    sys::trim_heap();
+    if parsed {
+        // What the parser has left behind would stay for the rest of a long life.
+        sys::trim_heap();
+    }
     let code = Supervisor::new(&plan, &start, program, child).run();
     terminal.give_back();
     code
