@@ -11,8 +11,9 @@ use crate::report::{self, DrainResult, end_of};
 use crate::signal::Signal;
 use crate::spawn::{Child, Program, Setup};
 use crate::supervise::Start;
+use crate::sweep;
+use crate::sys::{self, Received};
 use crate::values::tenths;
-use crate::{sweep, sys};
 
 /// A drain command that was tried.
 pub struct Drain {
@@ -53,6 +54,11 @@ impl Drain {
         self.child.as_ref().map(|child| child.pid)
     }
 
+    /// Takes note of what it tells of a failure to exec.
+    pub fn hear(&mut self, received: &Received) {
+        self.child.iter_mut().for_each(|child| child.hear(received));
+    }
+
     /// Its time is over: its whole group is asked to go.
     pub fn terminate(&mut self) {
         self.timed_out = self.ended.is_none();
@@ -81,7 +87,7 @@ impl Drain {
             return false;
         };
         let took = tenths(now.saturating_duration_since(self.started_at));
-        let result = match child.failure(&self.program) {
+        let result = match child.failure(&self.program, status) {
             Some(error) => {
                 log::warn!(target: "drain", "the drain command failed: {error}");
                 DrainResult::Failed(error.to_string())

@@ -33,7 +33,10 @@ pub fn mask() -> u64 {
 #[unsafe(no_mangle)]
 extern "C" fn main(argc: libc::c_int, argv: *const *const libc::c_char) -> libc::c_int {
     // SAFETY: the C start-up code passes the kernel's argument vector.
-    crate::run(&unsafe { arguments(argc, argv) })
+    let code = crate::run(&unsafe { arguments(argc, argv) });
+    // Nothing of libc's is left to be tidied up: what we print is flushed.
+    // SAFETY: no memory is involved.
+    unsafe { libc::_exit(code) }
 }
 
 /// The argument vector as Rust strings. It may be empty: nothing obliges a caller of execve to pass a name.

@@ -18,6 +18,9 @@ impl Signal {
     pub const CHLD: Signal = Signal(libc::SIGCHLD as u8);
     pub const CONT: Signal = Signal(libc::SIGCONT as u8);
     pub const STOP: Signal = Signal(libc::SIGSTOP as u8);
+    /// By this a child of ours tells why it could not exec. Libc keeps the number for its threads, of which there are
+    /// none here, so that it is no program's signal.
+    pub const EXEC_FAILED: Signal = Signal(33);
 
     /// The signal of this number, if there is one.
     pub fn new(number: i32) -> Option<Signal> {

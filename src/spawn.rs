@@ -1,8 +1,8 @@
 //! Starts a program the way execvp(3) does, with exactly what we inherited: main, and the drain command.
 //!
 //! Everything that allocates happens before the fork; between fork and exec only async-signal-safe calls run.
-//! The child tells why it could not exec through a shared page instead of a pipe: that needs no descriptor, and
-//! nobody waits for it, so that an exec that hangs on a dead file system holds up neither signals nor the deadline.
+//! The child tells why it could not exec by a signal with a value. That needs no descriptor and no memory, and nobody
+//! waits for it, so that an exec that hangs on a dead file system holds up neither signals nor the deadline.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -10,15 +10,15 @@ use std::fmt;
 use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::process::ExitStatus;
 use std::ptr;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
 
 use crate::exit;
 use crate::signal::Signal;
-use crate::sys;
+use crate::sys::{self, Received};
 
 /// Where execvp(3) looks when there is no PATH.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
@@ -52,10 +52,11 @@ pub struct Setup<'a> {
     pub aside: Option<&'a Path>,
 }
 
-/// A started process: not yet, or no longer, running its program if `failure` says so.
+/// A started process.
 pub struct Child {
     pub pid: Pid,
-    outcome: &'static Outcome,
+    /// What it has told of a failure to exec.
+    told: Option<i32>,
 }
 
 /// Why a program could not be started.
@@ -69,12 +70,8 @@ pub struct ExecError {
     searched: bool,
 }
 
-/// What the child leaves behind when it cannot exec. Lives in memory shared with it.
-#[derive(Default)]
-struct Outcome {
-    errno: AtomicI32,
-    interpreter_missing: AtomicI32,
-}
+/// Set in what a child tells besides the error number: the file is there.
+const INTERPRETER_MISSING: i32 = 1 << 16;
 
 impl Program {
     /// Whether it is looked for in PATH: its name has no slash.
@@ -97,31 +94,38 @@ impl Program {
     /// # Errors
     /// Those of fork(2): EAGAIN where a limit of processes is reached, ENOMEM.
     pub fn spawn(&self, inherited: Inherited, setup: &Setup<'_>) -> Result<Child, Errno> {
-        let outcome = shared_outcome()?;
         let mut plan = ExecPlan::new(self, setup);
         // SAFETY: we are single-threaded, and the child makes only system calls.
         let pid = Errno::result(unsafe { fork() })?;
         if pid == 0 {
             // SAFETY: this is the forked child, and it never returns.
-            unsafe { plan.run(inherited, outcome) }
+            unsafe { plan.run(inherited) }
         }
         let pid = Pid::from_raw(pid);
         // On both sides, so that the group exists whoever runs first. An error means that the child was faster.
         let _ = nix::unistd::setpgid(pid, pid);
-        Ok(Child { pid, outcome })
+        Ok(Child { pid, told: None })
     }
 }
 
 impl Child {
-    /// Why the program never ran; `None` if it did, or has not come so far.
-    pub fn failure(&self, program: &Program) -> Option<ExecError> {
-        let errno = self.outcome.errno.load(Relaxed);
-        (errno != 0).then(|| ExecError {
+    /// Takes note of what this child tells by `Signal::EXEC_FAILED`.
+    pub fn hear(&mut self, received: &Received) {
+        if received.sender().is_some_and(|(pid, _)| pid == self.pid.as_raw()) {
+            self.told = received.value().or(self.told);
+        }
+    }
+
+    /// Why the program never ran, if the child ended with `status` for that reason.
+    pub fn failure(&self, program: &Program, status: ExitStatus) -> Option<ExecError> {
+        let told = self.told?;
+        let error = ExecError {
             name: program.name.clone(),
-            errno: Errno::from_raw(errno),
-            interpreter_missing: self.outcome.interpreter_missing.load(Relaxed) != 0,
+            errno: Errno::from_raw(told & !INTERPRETER_MISSING),
+            interpreter_missing: told & INTERPRETER_MISSING != 0,
             searched: program.is_searched(),
-        })
+        };
+        (status.code() == Some(i32::from(error.code()))).then_some(error)
     }
 }
 
@@ -182,22 +186,6 @@ unsafe fn fork() -> libc::pid_t {
     libc::pid_t::try_from(pid).unwrap_or(-1)
 }
 
-/// A page that parent and child share. It is never unmapped: a child may write to it at any time, and there are two
-/// in the life of the program.
-fn shared_outcome() -> Result<&'static Outcome, Errno> {
-    // SAFETY: a new anonymous mapping, zeroed by the kernel, page-aligned and larger than an `Outcome`.
-    unsafe {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
-        let page = libc::mmap(ptr::null_mut(), size_of::<Outcome>(), protection, flags, -1, 0);
-        if page == libc::MAP_FAILED {
-            return Err(Errno::last());
-        }
-        page.cast::<Outcome>().write(Outcome::default());
-        Ok(&*page.cast::<Outcome>())
-    }
-}
-
 /// Everything the child needs, as pointers that are ready before the fork.
 struct ExecPlan<'a> {
     program: &'a Program,
@@ -229,7 +217,7 @@ impl ExecPlan<'_> {
     ///
     /// # Safety
     /// Only in a forked child. No allocation, no lock, no panic from here on.
-    unsafe fn run(&mut self, inherited: Inherited, outcome: &Outcome) -> ! {
+    unsafe fn run(&mut self, inherited: Inherited) -> ! {
         // SAFETY: async-signal-safe calls (signal-safety(7)) on memory prepared before the fork.
         unsafe {
             libc::setpgid(0, 0);
@@ -257,18 +245,21 @@ impl ExecPlan<'_> {
             sys::set_ignored(Signal::CHLD, inherited.child_signal_ignored);
             // Last: a signal forwarded to us meanwhile takes effect here. Raw, because libc strips 32 and 33.
             libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &inherited.mask, ptr::null_mut::<u64>(), 8);
-            let errno = self.exec(outcome);
-            outcome.errno.store(errno as i32, Relaxed);
+            let (errno, note) = self.exec();
+            // Without room for a signal (RLIMIT_SIGPENDING) our parent knows the exit code alone.
+            let _ = sys::tell_parent(Signal::EXEC_FAILED, errno as i32 | note);
             libc::_exit(i32::from(exit_code(errno)))
         }
     }
 
     /// Tries the candidates as execvp(3) does: a file that is not there, or not ours to run, does not end the search.
+    /// Says why none could be executed.
     ///
     /// # Safety
     /// As for `run`.
-    unsafe fn exec(&mut self, outcome: &Outcome) -> Errno {
+    unsafe fn exec(&mut self) -> (Errno, i32) {
         let mut result = Errno::ENOENT;
+        let mut note = 0;
         for file in &self.program.candidates {
             // SAFETY: the arrays are null-terminated and live; `arguments` has a free place in front.
             let errno = unsafe {
@@ -281,7 +272,7 @@ impl ExecPlan<'_> {
                     libc::execve(SHELL.as_ptr(), arguments, self.environment.as_ptr());
                 }
                 if errno == Errno::ENOENT && libc::access(file.as_ptr(), libc::F_OK) == 0 {
-                    outcome.interpreter_missing.store(1, Relaxed);
+                    note = INTERPRETER_MISSING;
                 }
                 errno
             };
@@ -293,10 +284,10 @@ impl ExecPlan<'_> {
                         result = errno;
                     }
                 }
-                errno => return errno,
+                errno => return (errno, note),
             }
         }
-        result
+        (result, note)
     }
 }
 

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::unistd::{Pid, getpgid};
 
 use crate::drain::Drain;
-use crate::exit::End;
+use crate::exit::{self, End};
 use crate::plan::Plan;
 use crate::processes;
 use crate::receive::{Signals, is_for_main, sender};
@@ -51,6 +51,13 @@ struct Main {
     /// When it got its stop signal.
     stopped_at: Option<Instant>,
     ended: Option<Ended>,
+}
+
+impl Main {
+    /// Why it never ran, if it has ended for that reason.
+    fn exec_error(&self) -> Option<ExecError> {
+        self.child.failure(&self.program, self.ended?.status?)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -127,9 +134,10 @@ impl<'a> Supervisor<'a> {
         loop {
             let received = self.signals.next(self.policy.deadline());
             let now = sys::now();
+            received.iter().filter(|received| received.signal == Signal::EXEC_FAILED).for_each(|told| self.hear(told));
             // Before anything is signalled: a pid is ours until it has been waited for.
             let ends = self.reap(now);
-            if let Some(error) = self.main.child.failure(&self.main.program).filter(|_| ends.main) {
+            if let Some(error) = self.main.exec_error() {
                 return self.not_started(&error, now);
             }
             if self.turn(received, &ends, now).is_break() {
@@ -326,7 +334,9 @@ impl<'a> Supervisor<'a> {
             // After our KILL names are taken from the zombies; a name is gone with its process.
             let zombie = self.killed.and_then(|_| sys::peek_zombie());
             let name = zombie.filter(|_| self.stragglers.len() < report::STRAGGLERS_NAMED).and_then(processes::name);
-            match sys::reap(zombie) {
+            let reaped = sys::reap(zombie);
+            self.hear_why(&reaped);
+            match reaped {
                 Reaped::NoneReady => break,
                 Reaped::NoneLeft => {
                     ends.childless = true;
@@ -351,6 +361,22 @@ impl<'a> Supervisor<'a> {
             self.log_main_end();
         }
         ends
+    }
+
+    /// A child that could not exec has told us why before it ended, by a signal that may still be pending.
+    fn hear_why(&mut self, reaped: &Reaped) {
+        let Reaped::Process(_, status) = reaped else { return };
+        if matches!(status.code(), Some(code) if code == i32::from(exit::NOT_FOUND) || code == i32::from(exit::NOT_RUNNABLE))
+        {
+            while let Some(told) = sys::wait_signal(Signal::EXEC_FAILED.into(), Some(Duration::ZERO)) {
+                self.hear(&told);
+            }
+        }
+    }
+
+    fn hear(&mut self, told: &Received) {
+        self.main.child.hear(told);
+        self.drain.iter_mut().for_each(|drain| drain.hear(told));
     }
 
     fn reaped_other(&mut self, pid: Pid, status: ExitStatus, name: Option<String>, is_drain: bool) {

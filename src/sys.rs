@@ -52,6 +52,15 @@ impl Received {
     }
 }
 
+impl Received {
+    /// The number that its sender attached, if it was sent by sigqueue(3).
+    pub fn value(&self) -> Option<i32> {
+        // SAFETY: with SI_QUEUE the kernel has filled in the value.
+        let value = (self.code() == libc::SI_QUEUE).then(|| unsafe { self.info.si_value() });
+        value.map(|value| value.sival_ptr as usize as i32)
+    }
+}
+
 /// Takes one pending signal out of `set`, waiting for it at most `timeout` (`None`: for ever).
 ///
 /// `None` as well if something else interrupted the wait (EINTR after STOP and CONT): an ordinary turn.
@@ -86,31 +95,41 @@ pub fn requeue(pid: Pid, signal: Signal, received: &Received) -> Result<(), Errn
 
 /// Sends ourselves the signal that the kernel would have sent for the death of `parent`: same sender, same code.
 pub fn raise_for(parent: Pid, signal: Signal) -> Result<(), Errno> {
-    /// The head of a siginfo_t that kill(2) fills in.
+    queue(Pid::this(), signal, &info(signal, libc::SI_USER, parent, 0))
+}
+
+/// Sends our parent a number, in the name of this process. Async-signal-safe.
+pub fn tell_parent(signal: Signal, value: i32) -> Result<(), Errno> {
+    queue(nix::unistd::getppid(), signal, &info(signal, libc::SI_QUEUE, Pid::this(), value))
+}
+
+/// A siginfo_t as kill(2) and sigqueue(3) fill it in on 64-bit processors.
+fn info(signal: Signal, code: i32, sender: Pid, value: i32) -> libc::siginfo_t {
     #[repr(C)]
     struct Sent {
         signo: i32,
         errno: i32,
         code: i32,
-        pad: i32,
+        padding: i32,
         pid: i32,
         uid: u32,
+        value: i64,
     }
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let sent = Sent {
         signo: signal.number(),
         errno: 0,
-        code: libc::SI_USER,
-        pad: 0,
-        pid: parent.as_raw(),
+        code,
+        padding: 0,
+        pid: sender.as_raw(),
         uid: nix::unistd::getuid().as_raw(),
+        value: i64::from(value),
     };
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: siginfo_t is larger than `Sent`, aligned at least as strictly, and valid with every bit pattern.
-    let info = unsafe {
+    unsafe {
         info.as_mut_ptr().cast::<Sent>().write(sent);
         info.assume_init()
-    };
-    queue(Pid::this(), signal, &info)
+    }
 }
 
 fn queue(pid: Pid, signal: Signal, info: &libc::siginfo_t) -> Result<(), Errno> {
