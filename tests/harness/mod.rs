@@ -9,7 +9,7 @@ mod running;
 mod start;
 mod trace;
 
-pub use files::{Scratch, actor, broken_pipe, outro, pipe};
+pub use files::{Scratch, actor, broken_pipe, no_fork_meanwhile, outro, pipe};
 pub use process::Signals;
 pub use running::{Finished, Running};
 pub use start::{Proc, Start, drop_capability, fill_with_nothing, set_limit};
