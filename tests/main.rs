@@ -15,5 +15,6 @@ mod engines;
 mod forwarding;
 mod logging;
 mod reaping;
+mod shutdown;
 mod start;
 mod terminal;

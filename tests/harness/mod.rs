@@ -4,13 +4,15 @@
 //! here sleeps to let something happen: every wait is for an event or a condition, and one watchdog bounds all of them.
 
 mod files;
+mod places;
 mod process;
 mod running;
 mod start;
 mod trace;
 
-pub use files::{Scratch, actor, broken_pipe, outro, pipe};
-pub use process::Signals;
+pub use files::{Scratch, actor, broken_pipe, no_fork_meanwhile, outro, pipe};
+pub use places::{everywhere, side_by_side};
+pub use process::{Process, Signals};
 pub use running::{Finished, Running};
 pub use start::{Proc, Start, drop_capability, fill_with_nothing, set_limit};
 
