@@ -40,7 +40,7 @@ pub fn expecting_failure<T>(body: impl FnOnce() -> T) -> T {
 }
 
 /// A test that cannot run here fails, unless a person at a desk allows it to be skipped. Never in CI.
-fn may_skip() -> bool {
+pub fn may_skip() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     is_set("OUTRO_TEST_ALLOW_SKIP") && !is_set("CI")
 }
