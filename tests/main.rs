@@ -15,5 +15,7 @@ mod engines;
 mod forwarding;
 mod logging;
 mod reaping;
+mod report;
+mod shutdown;
 mod start;
 mod terminal;

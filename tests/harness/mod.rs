@@ -4,13 +4,15 @@
 //! here sleeps to let something happen: every wait is for an event or a condition, and one watchdog bounds all of them.
 
 mod files;
+mod places;
 mod process;
 mod running;
 mod start;
 mod trace;
 
 pub use files::{Scratch, actor, broken_pipe, no_fork_meanwhile, outro, pipe};
-pub use process::Signals;
+pub use places::{everywhere, side_by_side};
+pub use process::{Process, Signals};
 pub use running::{Finished, Running};
 pub use start::{Proc, Start, drop_capability, fill_with_nothing, set_limit};
 
@@ -38,7 +40,7 @@ pub fn expecting_failure<T>(body: impl FnOnce() -> T) -> T {
 }
 
 /// A test that cannot run here fails, unless a person at a desk allows it to be skipped. Never in CI.
-fn may_skip() -> bool {
+pub fn may_skip() -> bool {
     let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     is_set("OUTRO_TEST_ALLOW_SKIP") && !is_set("CI")
 }

@@ -66,6 +66,13 @@ pub struct Finished {
     pub stderr: String,
 }
 
+impl Finished {
+    /// How many lines on standard output begin like this.
+    pub fn count(&self, beginning: &str) -> usize {
+        self.stdout.lines().filter(|line| line.starts_with(beginning)).count()
+    }
+}
+
 impl Running {
     pub(super) fn new(mut top: Child, terminal: Option<OwnedFd>, depth: usize) -> Running {
         let stdout = match &terminal {
@@ -133,6 +140,15 @@ impl Running {
         assert_eq!(self.line(), line, "\n{}", self.transcript());
     }
 
+    /// What has been said so far.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    pub fn wait_for_stdout(&mut self, words: &str) {
+        self.wait_until(words, |running| running.stdout.text().contains(words));
+    }
+
     pub fn wait_for_stderr(&mut self, words: &str) {
         self.wait_until(words, |running| running.stderr.text().contains(words));
     }
@@ -145,6 +161,12 @@ impl Running {
     pub fn hang_up(&mut self) {
         self.terminal = None;
         self.stdout.source = None;
+    }
+
+    /// Everything that was sent to the init has been dealt with.
+    pub fn wait_until_idle(&mut self) {
+        let init = self.init();
+        self.wait_until("the init to be idle", |_| init.is_idle());
     }
 
     pub fn has_ended(&mut self) -> bool {

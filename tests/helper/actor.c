@@ -277,6 +277,18 @@ static char *text(char ***word)
 	return *(*word)++;
 }
 
+/* Takes memory until the kernel ends it. */
+static void hog(void)
+{
+	enum { CHUNK = 1 << 20 };
+	for (;;) {
+		char *chunk = malloc(CHUNK);
+		must(chunk != NULL, "malloc");
+		memset(chunk, 1, CHUNK);
+		__asm__ volatile("" : : "r"(chunk) : "memory");
+	}
+}
+
 static long number(char ***word)
 {
 	return strtol(text(word), NULL, 0);
@@ -338,6 +350,8 @@ static char **play(char **word)
 			uid_t user = number(&word);
 			must(!setresgid(user, user, user) && !setresuid(user, user, user), "setresuid");
 		}
+		STEP("comm") must(!prctl(PR_SET_NAME, text(&word)), "prctl");
+		STEP("hog") hog();
 		STEP("signals") say_signals();
 		STEP("state") say_state();
 		STEP("descriptors") say_descriptors();
