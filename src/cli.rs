@@ -10,6 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use crate::drain;
+
 /// The settings, in the order in which they are documented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
@@ -162,9 +164,7 @@ pub const SETTINGS: [Setting; 19] = [
 
 /// What our variables begin with.
 const PREFIX: &[u8] = b"OUTRO_";
-/// Variables that start like ours and are none of our settings: what a drain command is given, and what Kubernetes
-/// sets for a Service called "outro".
-const NOT_SETTINGS: [&str; 4] = ["OUTRO_SIGNAL", "OUTRO_CHILD_PID", "OUTRO_DEADLINE_MS", "OUTRO_UPTIME_MS"];
+/// What Kubernetes sets for a Service called "outro".
 const SERVICE_PREFIXES: [&str; 2] = ["OUTRO_SERVICE_", "OUTRO_PORT"];
 
 /// What the command line asks for.
@@ -414,7 +414,7 @@ fn given_variables(variables: &Variables<'_>) -> Vec<Given> {
 fn unknown_variables(variables: &Variables<'_>) -> Vec<String> {
     let is_known = |name: &str| {
         SETTINGS.iter().any(|setting| setting.variable == name)
-            || NOT_SETTINGS.contains(&name)
+            || drain::VARIABLES.contains(&name)
             || SERVICE_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
     let names = variables.0.iter().map(|(name, _)| *name);

@@ -15,6 +15,10 @@ use crate::sweep;
 use crate::sys::{self, Received};
 use crate::values::tenths;
 
+/// What a drain command is told: the stop signal, main's pid, the milliseconds until the deadline (missing without a
+/// grace), and the milliseconds since our start.
+pub const VARIABLES: [&str; 4] = ["OUTRO_SIGNAL", "OUTRO_CHILD_PID", "OUTRO_DEADLINE_MS", "OUTRO_UPTIME_MS"];
+
 /// A drain command that was tried.
 pub struct Drain {
     program: Program,
@@ -26,13 +30,19 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Starts `command` with what main got, and `variables` besides. A failure is logged and kept for the report.
-    pub fn start(command: &[OsString], start: &Start, variables: impl Iterator<Item = String>, now: Instant) -> Drain {
-        let added: Vec<CString> = variables.filter_map(|variable| CString::new(variable).ok()).collect();
-        let name = |entry: &CStr| entry.to_bytes().split(|&b| b == b'=').next().map(<[u8]>::to_vec);
-        let is_replaced = |entry: &CStr| added.iter().any(|new| name(new) == name(entry));
-        let kept = start.environment.iter().filter(|entry| !is_replaced(entry)).map(|entry| Cow::Borrowed(*entry));
-        let environment = kept.chain(added.iter().cloned().map(Cow::Owned)).collect();
+    /// Starts `command` with what main got, and `VARIABLES` with these values. A failure is logged and kept for the
+    /// report.
+    pub fn start(command: &[OsString], start: &Start, values: [Option<String>; 4], now: Instant) -> Drain {
+        let is_ours = |entry: &CStr| {
+            let entry = entry.to_bytes();
+            VARIABLES.iter().any(|name| entry.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"=")))
+        };
+        let kept = start.environment.iter().filter(|entry| !is_ours(entry)).map(|entry| Cow::Borrowed(*entry));
+        let added = VARIABLES.iter().zip(values).filter_map(|(name, value)| {
+            let entry = CString::new(format!("{name}={}", value?)).ok()?;
+            Some(Cow::Owned(entry))
+        });
+        let environment = kept.chain(added).collect();
         let program = Program::new(command, environment);
         let setup = Setup { foreground: false, aside: Some(&start.directory) };
         match program.spawn(start.inherited, &setup) {

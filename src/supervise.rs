@@ -180,7 +180,7 @@ impl<'a> Supervisor<'a> {
             Action::TerminateDrain => self.drain.iter_mut().for_each(Drain::terminate),
             Action::KillDrain => self.drain.iter().for_each(Drain::kill),
             Action::KillAll(reason) => self.kill_all(reason),
-            Action::KillAgain => self.sweeper.kill(&[]),
+            Action::KillAgain => self.sweeper.kill(&self.groups()),
             Action::Count => log::debug!("a repeated stop signal changes nothing"),
             Action::Exit => return ControlFlow::Break(()),
         }
@@ -226,13 +226,15 @@ impl<'a> Supervisor<'a> {
     fn start_drain(&self, said: &report::Stop, now: Instant) -> Drain {
         let command = self.plan.drain.as_deref().unwrap_or_default();
         let left = self.policy.deadline_at().map(|at| at.saturating_duration_since(now));
-        let variables = [
-            Some(format!("OUTRO_SIGNAL={}", said.signal)),
-            Some(format!("OUTRO_CHILD_PID={}", self.main.child.pid)),
-            left.map(|left| format!("OUTRO_DEADLINE_MS={}", milliseconds(left))),
-            Some(format!("OUTRO_UPTIME_MS={}", milliseconds(now.duration_since(self.start.at)))),
+        let uptime = now.duration_since(self.start.at);
+        // In the order of `drain::VARIABLES`. What is missing here is missing there, whatever we were started with.
+        let values = [
+            Some(said.signal.to_string()),
+            Some(self.main.child.pid.to_string()),
+            left.map(|left| milliseconds(left).to_string()),
+            Some(milliseconds(uptime).to_string()),
         ];
-        Drain::start(command, self.start, variables.into_iter().flatten(), now)
+        Drain::start(command, self.start, values, now)
     }
 
     fn create_drain_file(&self) {
@@ -322,9 +324,13 @@ impl<'a> Supervisor<'a> {
         };
         let what = if main_lived { "the app and everyone else" } else { "everyone who is left" };
         log::warn!(target: "kill", "{why}: SIGKILL to {what}");
-        let main = main_lived.then_some(self.main.child.pid);
-        let groups: Vec<Pid> = main.into_iter().chain(self.drain.as_ref().and_then(Drain::group)).collect();
-        self.sweeper.kill(&groups);
+        self.sweeper.kill(&self.groups());
+    }
+
+    /// The process groups that we have made.
+    fn groups(&self) -> Vec<Pid> {
+        let drain = self.drain.as_ref().and_then(Drain::group);
+        [self.main.child.pid].into_iter().chain(drain).collect()
     }
 
     /// Reaps until nobody is left to reap, whatever woke us: the number of SIGCHLDs says nothing.

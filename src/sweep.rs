@@ -50,19 +50,22 @@ impl Sweeper {
         Some(count)
     }
 
-    /// KILL to everyone. Only PID 1 may say "everyone": for any other process that means the whole machine.
+    /// KILL to everyone. Only PID 1 may say "everyone": for any other process that means the whole machine, so it is
+    /// whoever is below us; without a usable `/proc`, `groups`.
     pub fn kill(&self, groups: &[Pid]) {
         if self.is_pid_1 {
             send(EVERYONE, Signal::KILL);
             return;
         }
-        groups.iter().for_each(|&leader| send(group(leader), Signal::KILL));
         let mut killed: Vec<Pid> = Vec::new();
         for _ in 0..ROUNDS {
-            let everyone = processes::descendants().unwrap_or_default();
+            let Some(everyone) = processes::descendants() else {
+                groups.iter().for_each(|&leader| send(group(leader), Signal::KILL));
+                return;
+            };
             let new: Vec<Pid> = everyone.iter().map(|p| p.pid).filter(|pid| !killed.contains(pid)).collect();
             if new.is_empty() {
-                break;
+                return;
             }
             new.iter().for_each(|&pid| send(pid, Signal::KILL));
             killed.extend(new);
