@@ -87,9 +87,9 @@ fn stop_with_a_delay_that_main_cuts_short() {
         |start| {
             let mut init = stopping(start.options(&["--delay", "1h"]), "name main echo 10 exit 7");
             init.wait_until_idle();
-            for number in [libc::SIGTERM, libc::SIGUSR1] {
-                init.signal(number);
-            }
+            init.signal(libc::SIGTERM);
+            init.wait_until_idle();
+            init.signal(libc::SIGUSR1);
             init
         },
         concat!(

@@ -258,6 +258,31 @@ fn when_main_has_ended_the_end_of_the_drain_is_ours() {
     });
 }
 
+/// Its own limit has given it its TERM; main's end brings no other.
+#[test]
+fn a_drain_that_had_its_term_gets_no_other() {
+    everywhere(|start| {
+        let options = ["--grace", NEVER, "--drain-timeout", "100ms"];
+        let finished = stopped(draining(start.options(&options), "name drain echo 0"));
+        assert_eq!(finished.count("drain: got 15"), 1, "{}", finished.stdout);
+    });
+}
+
+#[test]
+fn whom_a_drain_has_left_behind_is_asked_to_go_after_main() {
+    everywhere(|start| {
+        let words = "name drain child [ name helper echo 15 ] exit 0";
+        let mut init =
+            ready(draining(start.options(&["--grace", NEVER]), words), "name main echo 10 exit 7", &["main"]);
+        stop(&mut init);
+        init.wait_for_stdout("helper: ready");
+        init.wait_for_stdout("main: got 15");
+        init.signal(libc::SIGUSR1);
+        let finished = init.finish();
+        assert_eq!((finished.code, finished.count("helper: got 15")), (7, 1), "{}", finished.stdout);
+    });
+}
+
 // --- the drain file ---
 
 fn marking(start: Start, path: impl Into<PathBuf>) -> Start {
