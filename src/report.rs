@@ -38,7 +38,9 @@ pub struct Facts {
     /// From our start to the stop, or to main's end where there was none.
     pub uptime: Duration,
     pub grace: Option<Grace>,
+    /// What was configured, and what came of it.
     pub delay: Duration,
+    pub delayed: Duration,
     /// From the stop until now.
     pub used: Option<Duration>,
     pub drain: Option<Drain>,
@@ -119,6 +121,7 @@ impl Facts {
             uptime,
             grace: None,
             delay: Duration::ZERO,
+            delayed: Duration::ZERO,
             used: None,
             drain: None,
             main: None,
@@ -189,7 +192,7 @@ impl Facts {
         put("grace_s", self.grace.map_or(Value::Null, |grace| number(grace.total)));
         put("budget_s", self.grace.map_or(Value::Null, |grace| number(grace.budget())));
         put("used_s", self.used.map_or(Value::Null, number));
-        put("delay_s", number(self.delay));
+        put("delay_s", number(if is_final { self.delayed } else { self.delay }));
         put("drain", self.drain.as_ref().map_or(Value::Null, Drain::json));
         put("child", self.main.as_ref().map_or(Value::Null, Main::json));
         put("stragglers", json!(self.stragglers));
@@ -208,10 +211,13 @@ impl Facts {
     }
 
     fn delay_part(&self) -> Option<String> {
-        let cut = self.main.is_some_and(|main| main.unasked);
-        let none = self.main.is_some_and(|main| main.before_stop);
-        (!none && !self.delay.is_zero())
-            .then(|| format!("delay {}{}", seconds(self.delay), if cut { " cut short" } else { "" }))
+        let before_stop = self.main.is_some_and(|main| main.before_stop);
+        let cut = if self.delayed < self.delay {
+            format!(" cut short after {}", tenths(self.delayed))
+        } else {
+            String::new()
+        };
+        (!self.delay.is_zero() && !before_stop).then(|| format!("delay {}{cut}", seconds(self.delay)))
     }
 
     fn drain_part(&self) -> Option<String> {

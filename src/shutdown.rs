@@ -52,6 +52,13 @@ pub struct Rules {
     pub kill_wait: Duration,
 }
 
+impl Rules {
+    /// For how long main is left alone after the stop signal, at the most: the delay, as far as it fits.
+    pub fn delay_that_fits(&self) -> Duration {
+        self.budget.map_or(self.delay, |budget| self.delay.min(budget.saturating_sub(reserve(budget))))
+    }
+}
+
 /// A further signal to main.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Step {

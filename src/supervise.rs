@@ -409,6 +409,9 @@ impl<'a> Supervisor<'a> {
     fn facts(&self, cause: Cause, now: Instant, exit: u8) -> Facts {
         let stop = self.stop.as_ref();
         let until = stop.map(|stop| stop.at).or(self.main.ended.map(|ended| ended.at)).unwrap_or(now);
+        // Until main got its signal, or ended, or now, if it is still waiting.
+        let told_at = self.main.stopped_at.or(self.main.ended.map(|ended| ended.at)).unwrap_or(now);
+        let waited = stop.map_or(Duration::ZERO, |stop| told_at.saturating_duration_since(stop.at));
         let main = self.main.ended.map(|ended| {
             let since = self.main.stopped_at.or(stop.filter(|s| !s.after_main).map(|s| s.at));
             report::Main {
@@ -424,6 +427,7 @@ impl<'a> Supervisor<'a> {
             uptime: until.duration_since(self.start.at),
             grace: self.plan.grace,
             delay: self.plan.shutdown.delay,
+            delayed: waited.min(self.plan.shutdown.delay),
             used: stop.map(|stop| now.duration_since(stop.at)),
             drain: self.drain.as_ref().map(|drain| drain.facts(now)),
             main,
@@ -485,7 +489,7 @@ fn carries_value(received: &Received) -> bool {
 fn log_stop(said: &report::Stop, uptime: Duration, plan: &Plan) {
     let pid = if said.from.pid == 0 && said.from.origin == report::Origin::Outside { " (pid 0)" } else { "" };
     let time = plan.grace.map_or("no deadline".into(), |grace| format!("{} budget", seconds(grace.budget())));
-    let delay = plan.shutdown.delay;
+    let delay = plan.shutdown.delay_that_fits();
     let delay = if delay.is_zero() { String::new() } else { format!(", {} delay", seconds(delay)) };
     log::info!(
         target: "stop",

@@ -104,8 +104,8 @@ fn every_cause_has_a_sentence() {
             "cannot run nope: not found in PATH",
         ),
         (
-            Facts { main: main(1 << 8), delay: seconds_of(100), drain: None, ..stopped() },
-            "SIGTERM from outside the container after 11.2s; delay 10s cut short; app exited 1 on its own 12.0s after that",
+            Facts { main: main(1 << 8), delay: seconds_of(100), delayed: seconds_of(40), drain: None, ..stopped() },
+            "SIGTERM from outside the container after 11.2s; delay 10s cut short after 4.0s; app exited 1 on its own 12.0s after that",
         ),
     ];
     for (facts, sentence) in cases {
@@ -186,6 +186,7 @@ impl Random {
                 self.maybe(Grace { total, margin: total / 2 })
             },
             delay: self.duration(),
+            delayed: self.duration(),
             used: {
                 let used = self.duration();
                 self.maybe(used)
