@@ -68,6 +68,11 @@ pub fn before_start(rules: &ExitRules, signal: Signal) -> u8 {
     mapped(rules, after_signal(signal), true)
 }
 
+/// Whether a child of ours may have ended because it could not exec.
+pub fn may_be_exec_error(status: ExitStatus) -> bool {
+    [NOT_FOUND, NOT_RUNNABLE].iter().any(|&code| status.code() == Some(i32::from(code)))
+}
+
 fn mapped(rules: &ExitRules, code: u8, stopped: bool) -> u8 {
     match (rules.map.apply(code), rules.on_stop) {
         (0, Some(on_stop)) if stopped => on_stop,

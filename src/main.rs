@@ -18,6 +18,7 @@
 // The tests have a world of their own.
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_macros))]
 
+mod app;
 mod check;
 mod cli;
 mod drain;
