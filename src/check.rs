@@ -32,7 +32,7 @@ pub fn picture(plan: &Plan, input: &Input) -> String {
         if command.is_empty() { "(no command)".into() } else { command.join(" ") }
     );
     text += &line(&moments, plan.grace.is_none());
-    text += "\n  =  serving   ~  the drain command may still run   -  stopping   x  ended, the platform would not wait longer\n\n";
+    text += "\n  =  serving   ~  the drain command may still run   -  stopping   x  margin\n\n";
     for moment in &moments {
         let _ = writeln!(text, "{:>9}  {}", seconds(moment.at), moment.text);
     }
