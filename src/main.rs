@@ -96,9 +96,7 @@ fn reject(rejected: &Rejected) -> u8 {
 fn could_not_start(to: &ReportTo, cause: Cause, error: String, uptime: Duration) -> u8 {
     let facts = Facts { error: Some(error), exit: exit::OWN_FAILURE, ..Facts::new(cause, uptime) };
     TerminationLog::new(to, is_pid_1()).write_final(&facts.record(true));
-    if cause != Cause::ConfigError {
-        facts.log();
-    }
+    facts.log();
     exit::OWN_FAILURE
 }
 
@@ -110,7 +108,8 @@ fn is_pid_1() -> bool {
 fn supervise(mut plan: Plan, parsed: bool, environment: Vec<&'static CStr>, at: Instant) -> u8 {
     logging::init(plan.log);
     plan.warnings.iter().for_each(|warning| log::warn!(target: "config", "{warning}"));
-    ask_for_parents_death(plan.parent_death_signal);
+    let parent = getppid();
+    ask_for_parents_death(plan.parent_death_signal, parent);
     adopt_orphans(plan.subreaper);
     let inherited = Inherited { mask: entry::mask(), child_signal_ignored: sys::is_ignored(Signal::CHLD) };
     if inherited.child_signal_ignored {
@@ -125,11 +124,11 @@ fn supervise(mut plan: Plan, parsed: bool, environment: Vec<&'static CStr>, at: 
 
     let environment = cli::environment_for_main(environment);
     let program = Program::new(&plan.command, environment.iter().copied().map(Cow::Borrowed).collect());
-    let start = Start { at, pid: Pid::this(), inherited, directory, environment };
+    let start = Start { at, pid: Pid::this(), parent, inherited, directory, environment };
     let terminal = Terminal::new();
     let child = match spawn(&plan, &program, inherited, &terminal) {
         Ok(child) => child,
-        Err(NotStarted::Stop(received)) => return stopped_before_start(&plan, &received, at),
+        Err(NotStarted::Stop(received)) => return stopped_before_start(&plan, &received, parent, at),
         Err(NotStarted::Fork(errno)) => {
             let limit = processes::pids_limit().map(|limit| format!(" ({limit})")).unwrap_or_default();
             let error = format!("cannot start the app: fork: {}{limit}", sys::reason(errno));
@@ -150,9 +149,8 @@ fn supervise(mut plan: Plan, parsed: bool, environment: Vec<&'static CStr>, at: 
 }
 
 /// `-p`: asks for a signal when our parent ends. If it has ended meanwhile, nobody else will send that signal.
-fn ask_for_parents_death(signal: Option<Signal>) {
+fn ask_for_parents_death(signal: Option<Signal>, parent: Pid) {
     let Some(signal) = signal else { return };
-    let parent = getppid();
     let result = sys::set_parent_death_signal(signal).and_then(|()| match getppid() {
         now if now == parent => Ok(()),
         _ => sys::raise_for(parent, signal),
@@ -206,8 +204,8 @@ fn spawn(plan: &Plan, program: &Program, inherited: Inherited, terminal: &Termin
     Err(NotStarted::Fork(Errno::EAGAIN))
 }
 
-fn stopped_before_start(plan: &Plan, received: &Received, at: Instant) -> u8 {
-    let stop = report::Stop { signal: received.signal, from: receive::sender(received) };
+fn stopped_before_start(plan: &Plan, received: &Received, parent: Pid, at: Instant) -> u8 {
+    let stop = report::Stop { signal: received.signal, from: receive::sender(received, parent) };
     let exit = exit::before_start(&plan.exit, received.signal);
     let uptime = sys::now().duration_since(at);
     let facts = Facts { stop: Some(stop), grace: plan.grace, exit, ..Facts::new(Cause::StopBeforeStart, uptime) };

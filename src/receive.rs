@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::unistd::{Pid, getppid};
+use nix::unistd::Pid;
 
 use crate::processes;
 use crate::report::{Origin, Sender};
@@ -51,15 +51,15 @@ pub fn is_for_main(received: &Received, own: Pid) -> bool {
 }
 
 /// Who sent a signal (sigaction(2)): the kernel by itself, somebody without a number in our pid namespace, or a
-/// process.
-pub fn sender(received: &Received) -> Sender {
+/// process, among them `parent`, which has started us.
+pub fn sender(received: &Received, parent: Pid) -> Sender {
     let Some((pid, uid)) = received.sender() else {
         return Sender { origin: Origin::Terminal, pid: 0, uid: 0, name: None };
     };
     let process = Pid::from_raw(pid);
     let origin = match pid {
         0 => Origin::Outside,
-        _ if process == getppid() => Origin::Parent,
+        _ if process == parent => Origin::Parent,
         _ => Origin::Inside,
     };
     Sender { origin, pid, uid, name: (pid != 0).then(|| processes::name(process)).flatten() }

@@ -33,6 +33,8 @@ mod ending;
 pub struct Start {
     pub at: Instant,
     pub pid: Pid,
+    /// Who started us; it may have ended since.
+    pub parent: Pid,
     pub inherited: Inherited,
     /// Where we were started, and where the drain command runs.
     pub directory: PathBuf,
@@ -178,7 +180,7 @@ impl<'a> Supervisor<'a> {
         let Some(received) = received else {
             return ControlFlow::Continue(());
         };
-        let said = report::Stop { signal: received.signal, from: sender(received) };
+        let said = report::Stop { signal: received.signal, from: sender(received, self.start.parent) };
         // An end that was found in this very turn came after the signal.
         let after_main = self.app.ended.is_some_and(|ended| ended.at < now);
         self.stop = Some(Stop { at: now, after_main, said: said.clone() });

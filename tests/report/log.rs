@@ -17,8 +17,9 @@ fn the_first_line_comes_before_anything_the_drain_says() {
         assert!(lines[0].contains("18s budget"), "{said}");
         assert_eq!(lines[1], "drained");
         assert!(lines[2].contains("the drain command exited 0"), "{said}");
-        assert!(lines[3].contains("the app exited 7"), "{said}");
-        assert!(lines[4].contains("app exited 7 after ") && lines.len() == 5, "{said}");
+        assert_eq!(lines[3], "outro: SIGTERM to the app");
+        assert!(lines[4].contains("the app exited 7"), "{said}");
+        assert!(lines[5].contains("app exited 7 after ") && lines.len() == 6, "{said}");
     });
 }
 
