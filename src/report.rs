@@ -370,7 +370,8 @@ fn number(duration: Duration) -> Value {
     if milliseconds.is_multiple_of(1000) { json!(milliseconds / 1000) } else { json!(milliseconds as f64 / 1000.0) }
 }
 
-fn count(number: u64, one: &str, many: &str) -> String {
+/// `1 process`, `2 processes`.
+pub fn count(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 

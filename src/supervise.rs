@@ -249,7 +249,8 @@ impl<'a> Supervisor<'a> {
         match count {
             Some(0) => {}
             Some(count) => {
-                log::info!(target: "terminate", processes = count as u64; "{why}: SIGTERM to {count} other(s)");
+                let processes = report::count(count as u64, "other process", "other processes");
+                log::info!(target: "terminate", processes = count as u64; "{why}: SIGTERM to {processes}");
             }
             None => log::info!(target: "terminate", "{why}: SIGTERM to everyone"),
         }
