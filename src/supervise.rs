@@ -116,7 +116,7 @@ impl<'a> Supervisor<'a> {
             if let Some(error) = self.app.exec_error() {
                 return self.not_started(&error, now);
             }
-            if self.turn(received, &ends, now).is_break() {
+            if self.turn(received.as_ref(), &ends, now).is_break() {
                 return self.finish(now);
             }
         }
@@ -124,10 +124,10 @@ impl<'a> Supervisor<'a> {
 
     /// Hands everything that has happened to the policy, the signal first: a stop that is taken in the same turn as
     /// main's end came before it.
-    fn turn(&mut self, received: Option<Received>, ends: &Ends, now: Instant) -> ControlFlow<()> {
+    fn turn(&mut self, received: Option<&Received>, ends: &Ends, now: Instant) -> ControlFlow<()> {
         if let Some(received) = received.filter(|received| is_for_main(received, self.start.pid)) {
             let action = self.policy.step(Event::Signal(received.signal), now);
-            self.carry_out(action, Some(&received), now)?;
+            self.carry_out(action, Some(received), now)?;
         }
         let events = [
             (ends.main, Event::MainExited),

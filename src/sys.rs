@@ -70,14 +70,12 @@ pub fn wait_signal(set: SignalSet, timeout: Option<Duration>) -> Option<Received
         tv_nsec: libc::c_long::from(left.subsec_nanos()),
     });
     let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    // SAFETY: the pointers are to live values of the types the call expects; a zeroed siginfo_t is valid.
-    let (number, info) = unsafe {
-        let number = libc::syscall(libc::SYS_rt_sigtimedwait, &set.0, info.as_mut_ptr(), timeout, SIGSET_BYTES);
-        (number, info.assume_init())
-    };
+    let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
+    // SAFETY: the pointers are to live values of the types the call expects.
+    let number = unsafe { libc::syscall(libc::SYS_rt_sigtimedwait, &set.0, info.as_mut_ptr(), timeout, SIGSET_BYTES) };
     let signal = i32::try_from(number).ok().and_then(Signal::new)?;
-    Some(Received { info, signal })
+    // SAFETY: with a signal the kernel has written all of it.
+    Some(Received { info: unsafe { info.assume_init() }, signal })
 }
 
 /// Sends `signal` to a process; to a group if `pid` is negative; to everyone but ourselves if it is -1.
