@@ -145,6 +145,10 @@ impl Running {
         self.stdout.text()
     }
 
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
     pub fn wait_for_stdout(&mut self, words: &str) {
         self.wait_until(words, |running| running.stdout.text().contains(words));
     }

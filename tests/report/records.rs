@@ -50,20 +50,20 @@ fn stopping(start: Start, words: &str) -> Running {
     init
 }
 
-const ONE_OF_TWO_SECONDS: [&str; 4] = ["--grace", "2", "--margin", "1"];
+const A_SECOND: [&str; 4] = ["--grace", "11", "--margin", "10"];
 const A_DAY: [&str; 2] = ["--grace", "24h"];
 
 #[test]
 fn stop() {
     leaves(
         |start| {
-            let start = start.options(&ONE_OF_TWO_SECONDS).options(&["--drain", "true", "--exit-on-stop", "143"]);
+            let start = start.options(&["--grace", "30", "--drain", "true", "--exit-on-stop", "143"]);
             stopping(start, "name main echo 15 exit 0")
         },
         concat!(
-            r#"{"outro":1,"msg":"SIGTERM from outside the container after Ts; drain ok Ts; app exited 0 after Ts of 1s","#,
+            r#"{"outro":1,"msg":"SIGTERM from outside the container after Ts; drain ok Ts; app exited 0 after Ts of 28s","#,
             r#""cause":"stop","final":true,"signal":"TERM","from":{"where":"outside","pid":0,"uid":0},"uptime_s":T,"#,
-            r#""grace_s":2,"budget_s":1,"used_s":T,"delay_s":0,"drain":{"exit":0,"s":T,"timeout":false},"#,
+            r#""grace_s":30,"budget_s":28,"used_s":T,"delay_s":0,"drain":{"exit":0,"s":T,"timeout":false},"#,
             r#""child":{"exit":0,"s":T},"stragglers":[],"killed":0,"repeats":0,"oom_kills":N,"exit":143}"#
         ),
     );
@@ -129,12 +129,12 @@ fn stop_after_mains_end() {
 #[test]
 fn deadline() {
     leaves(
-        |start| stopping(start.options(&ONE_OF_TWO_SECONDS), "name main echo 0"),
+        |start| stopping(start.options(&A_SECOND), "name main echo 0"),
         concat!(
             r#"{"outro":1,"msg":"SIGTERM from outside the container after Ts; "#,
-            r#"app did not end within 1s and was killed, before the platform would have done so at 2s","#,
+            r#"app did not end within 1s and was killed, before the platform would have done so at 11s","#,
             r#""cause":"deadline","final":true,"signal":"TERM","from":{"where":"outside","pid":0,"uid":0},"uptime_s":T,"#,
-            r#""grace_s":2,"budget_s":1,"used_s":T,"delay_s":0,"drain":null,"#,
+            r#""grace_s":11,"budget_s":1,"used_s":T,"delay_s":0,"drain":null,"#,
             r#""child":{"signal":"KILL","s":T},"stragglers":[],"killed":0,"repeats":0,"oom_kills":N,"exit":124}"#
         ),
     );
@@ -247,14 +247,14 @@ fn config_error() {
 #[test]
 fn stop_before_start() {
     let file = File::new();
-    let start = file.for_report_of(Start::outro().options(&ONE_OF_TWO_SECONDS)).main("say started");
+    let start = file.for_report_of(Start::outro().options(&A_SECOND)).main("say started");
     // Its first instructions have blocked every signal.
     let init = start.spawn_after_instructions(40, |init| init.signal(libc::SIGTERM));
     assert_eq!(init.finish().code, 143);
     let expected = concat!(
         r#"{"outro":1,"msg":"SIGTERM from outside the container before the app was started; it was not started","#,
         r#""cause":"stop-before-start","final":true,"signal":"TERM","from":{"where":"outside","pid":0,"uid":0},"#,
-        r#""uptime_s":T,"grace_s":2,"budget_s":1,"used_s":null,"delay_s":0,"drain":null,"#,
+        r#""uptime_s":T,"grace_s":11,"budget_s":1,"used_s":null,"delay_s":0,"drain":null,"#,
         r#""child":null,"stragglers":[],"killed":0,"repeats":0,"oom_kills":N,"exit":143}"#,
         "\n"
     );
@@ -286,17 +286,18 @@ fn an_early_death_leaves_the_provisional_record() {
 #[test]
 fn a_drain_is_told_of_as_it_went() {
     let drains = [
-        ("sh -c 'exit 3'", r#""drain":{"exit":3,"s":T,"timeout":false}"#),
-        ("sh -c 'kill -9 $$'", r#""drain":{"signal":"KILL","s":T,"timeout":false}"#),
-        ("sleep 1000", r#""timeout":true}"#),
+        ("sh -c 'exit 3'", "10s", r#""drain":{"exit":3,"s":T,"timeout":false}"#),
+        ("sh -c 'kill -9 $$'", "10s", r#""drain":{"signal":"KILL","s":T,"timeout":false}"#),
+        ("sleep 1000", "300ms", r#""timeout":true}"#),
         (
             "/nonexistent",
+            "10s",
             r#""drain":{"error":"cannot run /nonexistent: No such file or directory","s":T,"timeout":false}"#,
         ),
     ];
-    for (drain, expected) in drains {
+    for (drain, limit, expected) in drains {
         let file = File::new();
-        let start = file.for_report_of(Start::outro().options(&["--drain", drain, "--drain-timeout", "1s"]));
+        let start = file.for_report_of(Start::outro().options(&["--drain", drain, "--drain-timeout", limit]));
         super::stopped(start, POLITE);
         let text = without_measures(&file.text());
         assert!(text.contains(expected), "{drain}: {text}");

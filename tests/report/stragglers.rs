@@ -18,7 +18,7 @@ fn record_of(start: crate::harness::Start, names: &[&[u8]]) -> serde_json::Value
         words.extend(orphan.map(|word| OsStr::from_bytes(word).to_owned()));
     }
     words.extend(["name", "main", "echo", "15", "exit", "7"].map(Into::into));
-    let start = file.for_report_of(start).options(&["--grace", "700ms"]);
+    let start = file.for_report_of(start).options(&["--grace", "24h", "--margin", "10", "--linger", "300ms"]);
     let mut init = start.command(&words).spawn();
     let count = names.len() + 1;
     init.wait_until("everyone to be ready", |init| init.stdout().lines().count() == count);

@@ -28,7 +28,7 @@ fn a_main_that_ignores_the_stop_is_killed_at_the_deadline() {
             let stopped_at = stop(&mut init);
             let finished = init.finish();
             assert_not_before(ms(300), stopped_at);
-            assert_eq!((finished.code, finished.count("main: got 15")), (code, 1));
+            assert_eq!(finished.code, code);
         });
     });
 }
@@ -76,7 +76,7 @@ fn repeated_stop_signals_do_not_move_the_deadline() {
     assert_not_before(ms(700), stopped_at);
     let finished = init.finish();
     assert_eq!(finished.code, 124);
-    assert!(finished.count("main: got 15") > 20);
+    assert!(finished.count("main: got 15") > 2);
 }
 
 #[test]
@@ -125,44 +125,31 @@ fn wait_for_time(init: &mut Running, at: Instant) {
 }
 
 #[test]
-fn preparation_leaves_main_a_quarter_of_the_budget() {
+fn preparation_leaves_main_the_reserve() {
     let options: [&[&str]; 2] = [&["--delay", "1h"], &["--drain", "sleep 1000", "--drain-timeout", "1h"]];
     side_by_side(options.map(|options| (options[0], options)), |options| {
         everywhere(|start| {
-            let start = with_budget(start, ms(4000)).options(options);
+            let start = with_budget(start, ms(8000)).options(options);
             let mut init = ready(start, "name main echo 15 exit 7", &["main"]);
             let warning = format!("{} of 3600s does not fit", options[options.len() - 2]);
             init.wait_for_stderr(&warning);
             let stopped_at = stop(&mut init);
             init.wait_for_stdout("main: got 15");
-            assert_not_before(ms(3000), stopped_at);
+            assert_not_before(ms(6000), stopped_at);
             assert_eq!(init.finish().code, 7);
         });
     });
 }
 
-#[test]
-fn when_main_hangs_others_get_term_before_the_deadline() {
-    everywhere(|start| {
-        let words = "orphan [ session name orphan echo 15 say saved ] name main echo 0";
-        let mut init = ready(with_budget(start, ms(2000)), words, &["orphan", "main"]);
-        let stopped_at = stop(&mut init);
-        init.wait_for_stdout("orphan: got 15");
-        assert_not_before(ms(1500), stopped_at);
-        let finished = init.finish();
-        assert_eq!((finished.code, finished.count("orphan: saved")), (124, 1));
-    });
-}
-
 /// Others hear TERM because main hangs, and are not told again when it does end.
 #[test]
-fn nobody_gets_term_twice() {
+fn when_main_hangs_others_get_term_before_the_deadline_and_only_once() {
     everywhere(|start| {
         let words = "orphan [ session name orphan echo 0 ] name main echo 10 exit 7";
-        let mut init = ready(with_budget(start, ms(4000)), words, &["orphan", "main"]);
+        let mut init = ready(with_budget(start, ms(8000)), words, &["orphan", "main"]);
         let stopped_at = stop(&mut init);
         init.wait_for_stdout("orphan: got 15");
-        assert_not_before(ms(3000), stopped_at);
+        assert_not_before(ms(6000), stopped_at);
         init.signal(libc::SIGUSR1);
         let finished = init.finish();
         assert_eq!((finished.code, finished.count("orphan: got 15")), (7, 1), "{}", finished.stdout);

@@ -58,7 +58,7 @@ fn our_own_codes_are_not_mapped() {
 #[test]
 fn a_deadline_that_kills_only_others_leaves_mains_code() {
     everywhere(|start| {
-        let start = start.options(&["--grace", "500ms", "--exit-on-deadline", "42"]);
+        let start = start.options(&["--grace", "12", "--margin", "10", "--exit-on-deadline", "42"]);
         let words = "orphan [ session name orphan echo 0 ] name main echo 15 exit 3";
         let mut init = ready(start, words, &["orphan", "main"]);
         stop(&mut init);
