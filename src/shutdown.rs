@@ -342,6 +342,7 @@ impl Shutdown {
     /// Main is gone: the others are asked to go, too, and get their time.
     fn linger(&mut self, now: Instant) -> Action {
         let stop = self.stop();
+        let preparing = matches!(self.phase, Phase::Preparing { .. });
         let default = match (self.deadline_at(), self.rules.budget) {
             (Some(deadline_at), _) => deadline_at.saturating_duration_since(now),
             (None, Some(_)) => LINGER_UNASKED,
@@ -353,7 +354,7 @@ impl Shutdown {
         // With a grace even a deadline that has passed meanwhile ends in a KILL: we leave nobody behind.
         let kill = self.rules.linger.map_or(self.rules.budget.is_some(), |linger| !linger.is_zero());
         self.phase = Phase::Lingering { stop, until, kill };
-        if kill || self.draining() { Action::TerminateOthers } else { self.tick(now) }
+        if kill || preparing { Action::TerminateOthers } else { self.tick(now) }
     }
 
     fn drain_exited(&mut self, now: Instant) -> Action {

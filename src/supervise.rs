@@ -252,7 +252,8 @@ impl<'a> Supervisor<'a> {
                 let processes = report::count(count as u64, "other process", "other processes");
                 log::info!(target: "terminate", processes = count as u64; "{why}: SIGTERM to {processes}");
             }
-            None => log::info!(target: "terminate", "{why}: SIGTERM to everyone"),
+            None if self.start.is_pid_1() => log::info!(target: "terminate", "{why}: SIGTERM to everyone"),
+            None => log::info!(target: "terminate", "{why}: SIGTERM to its process group"),
         }
     }
 

@@ -266,6 +266,18 @@ fn without_a_grace_the_drain_of_a_main_that_has_ended_is_all_we_wait_for() {
 }
 
 #[test]
+fn a_main_that_ends_in_the_delay_without_a_grace_takes_the_others_along() {
+    play(
+        Rules { delay: secs(10.0), ..plain() },
+        &[
+            (0.0, TERM, begin(false)),
+            (4.0, Event::MainExited, Action::TerminateOthers),
+            (4.0, Event::Tick, Action::Exit),
+        ],
+    );
+}
+
+#[test]
 fn others_linger_until_the_deadline_and_not_longer() {
     play(
         grace(),
