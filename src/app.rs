@@ -24,6 +24,8 @@ pub struct App {
     pub ended: Option<Ended>,
     /// Its whole group has had the stop signal.
     pub group_was_stopped: bool,
+    /// We have sent it a KILL: by a step or by the map.
+    pub kill_was_sent: bool,
     /// Signals that could not be forwarded: one line each is enough.
     unforwarded: SignalSet,
 }
@@ -37,8 +39,17 @@ pub struct Ended {
 
 impl App {
     pub fn new(program: Program, child: Child, group: bool, map: SignalMap) -> App {
-        let unforwarded = SignalSet::default();
-        App { program, child, group, map, stopped_at: None, ended: None, group_was_stopped: false, unforwarded }
+        App {
+            program,
+            child,
+            group,
+            map,
+            stopped_at: None,
+            ended: None,
+            group_was_stopped: false,
+            kill_was_sent: false,
+            unforwarded: SignalSet::default(),
+        }
     }
 
     pub fn pid(&self) -> Pid {
@@ -73,7 +84,7 @@ impl App {
             return;
         }
         self.stopped_at = Some(now);
-        self.group_was_stopped = self.group && self.map.apply(signal).is_some();
+        self.group_was_stopped = self.is_group() && self.map.apply(signal).is_some();
         self.forward(signal, received);
     }
 
@@ -85,6 +96,12 @@ impl App {
         }
     }
 
+    /// Whether signals go to the group. Main may have left the group that we made for it; then that is none of our
+    /// business.
+    fn is_group(&self) -> bool {
+        self.group && getpgid(Some(self.pid())) == Ok(self.pid())
+    }
+
     /// Sends a signal to main, or to its group; and CONT, if it was asked to stop and is stopped, so that it can.
     ///
     /// Main is unreaped here, so that its number is its own.
@@ -93,13 +110,15 @@ impl App {
             return;
         }
         let pid = self.pid();
-        // Main may have left the group that we made for it; then the group is none of our business.
-        let is_group = self.group && getpgid(Some(pid)) == Ok(pid);
+        let is_group = self.is_group();
         let target = if is_group { sweep::group(pid) } else { pid };
         let with_value = received.filter(|received| !is_group && carries_value(received));
         let queued = with_value.map_or(Err(Errno::EINVAL), |received| sys::requeue(pid, signal, received));
         match queued.or_else(|_| sys::kill(target, signal)) {
-            Ok(()) => log::debug!("SIG{signal} to {target}"),
+            Ok(()) => {
+                log::debug!("SIG{signal} to {target}");
+                self.kill_was_sent |= signal == Signal::KILL;
+            }
             Err(errno) if !self.unforwarded.contains(signal) => {
                 self.unforwarded.insert(signal);
                 log::warn!(target: "forward", "SIG{signal} could not be forwarded to the app (pid {pid}): {errno}");

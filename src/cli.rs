@@ -11,6 +11,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::drain;
+use crate::report;
 
 /// The settings, in the order in which they are documented.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -212,7 +213,10 @@ impl Fault {
     /// A value that a setting cannot have.
     pub fn value(given: &Given, reason: &str) -> Fault {
         let example = SETTINGS.iter().find(|s| s.key == given.key).map_or("", |s| s.example);
-        Fault(format!("{}={}: {reason} (example: {0}={example})", given.name, given.value.display()))
+        // The value may be long; what is wrong with it must be seen all the same.
+        let value = given.value.display().to_string();
+        let value = if value.len() > 80 { report::shortened(&value, 80) } else { value };
+        Fault(format!("{}={value}: {reason} (example: {0}={example})", given.name))
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use log::kv::{self, VisitSource};
@@ -141,7 +140,7 @@ struct Stderr {
 
 impl Stderr {
     fn put(&mut self, line: &[u8]) -> bool {
-        sys::write_nonblocking(io::stderr().as_fd(), line) == line.len()
+        sys::write_nonblocking(sys::STDERR, line) == line.len()
     }
 }
 

@@ -163,13 +163,13 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// A setting's value, read by `parse`; `None` if it is unset, empty or faulty.
     fn value<T>(&mut self, key: Key, parse: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
-        self.bytes(key, |bytes| parse(std::str::from_utf8(bytes).map_err(|_| "not valid UTF-8")?.trim()))
+        self.bytes(key, |bytes| parse(std::str::from_utf8(bytes).map_err(|_| "not valid UTF-8")?))
     }
 
     /// The same for a value that need not be UTF-8.
     fn bytes<T>(&mut self, key: Key, parse: impl FnOnce(&[u8]) -> Result<T, String>) -> Option<T> {
         let given = self.given(key)?;
-        match parse(given.value.as_bytes()) {
+        match parse(given.value.as_bytes().trim_ascii()) {
             Ok(value) => Some(value),
             Err(reason) => {
                 self.faults.push(Fault::value(&given, &reason));
@@ -179,7 +179,7 @@ impl Reader<'_> {
     }
 
     fn given(&self, key: Key) -> Option<Given> {
-        self.input.get(key).filter(|given| !given.value.is_empty()).cloned()
+        self.input.get(key).filter(|given| !given.value.as_bytes().trim_ascii().is_empty()).cloned()
     }
 
     fn grace(&mut self) -> Option<Grace> {
@@ -358,8 +358,8 @@ fn path(bytes: &[u8]) -> Result<PathBuf, String> {
 
 fn report_to(bytes: &[u8]) -> Result<ReportTo, String> {
     match bytes {
-        b"auto" => Ok(ReportTo::Auto),
-        b"off" => Ok(ReportTo::Off),
+        word if word.eq_ignore_ascii_case(b"auto") => Ok(ReportTo::Auto),
+        word if word.eq_ignore_ascii_case(b"off") => Ok(ReportTo::Off),
         bytes => path(bytes).map(ReportTo::Path),
     }
 }

@@ -33,7 +33,9 @@ pub fn descendants() -> Option<Vec<Process>> {
         return None;
     }
     let mut all: Vec<Process> = fs::read_dir("/proc").ok()?.flatten().filter_map(|e| read_stat(&e.path())).collect();
-    all.sort_by_key(|process| process.parent);
+    // A listing without ourselves is none: the directory or its files could not be read.
+    all.iter().find(|process| process.pid == Pid::this())?;
+    all.sort_unstable_by_key(|process| process.parent);
     let mut ours = Vec::new();
     let mut parents = vec![Pid::this()];
     while let Some(parent) = parents.pop() {

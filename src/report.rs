@@ -108,6 +108,8 @@ pub struct Main {
     pub took: Duration,
     /// It ended before it got the signal.
     pub unasked: bool,
+    /// We have sent it a KILL before its time was over, because somebody has configured that.
+    pub killed_by_us: bool,
     /// It had ended before the stop was asked for; `took` is since its start.
     pub before_stop: bool,
 }
@@ -254,7 +256,7 @@ impl Facts {
             (true, true) => format!("on its own {took} after that"),
             _ => format!("after {took}{of_budget}"),
         };
-        let foreign = main.status.and_then(|status| status.signal()) == Some(libc::SIGKILL);
+        let foreign = main.status.and_then(|status| status.signal()) == Some(libc::SIGKILL) && !main.killed_by_us;
         Some(format!("app {end} {after}{}", if foreign { " (outro did not send it)" } else { "" }))
     }
 
@@ -407,7 +409,7 @@ fn fit(mut object: Map<String, Value>, mut message: String) -> String {
 const CUT: &str = "…";
 
 /// At most `length` bytes of `text`, whole characters, and the sign of a cut.
-fn shortened(text: &str, length: usize) -> String {
+pub fn shortened(text: &str, length: usize) -> String {
     let text = text.trim_end_matches(CUT);
     format!("{}{CUT}", text.get(..text.floor_char_boundary(length)).unwrap_or_default())
 }

@@ -56,7 +56,7 @@ pub struct Setup<'a> {
 pub struct Child {
     pub pid: Pid,
     /// What it has told of a failure to exec.
-    told: Option<i32>,
+    told: Option<u64>,
 }
 
 /// Why a program could not be started.
@@ -72,11 +72,19 @@ pub struct ExecError {
 
 /// Set in what a child tells besides the error number: the file is there.
 const INTERPRETER_MISSING: i32 = 1 << 16;
+/// What a child tells is below this. Above it there is a number that only we know, so that no program can tell us what
+/// it likes.
+const SECRET: u64 = !0xff_ffff;
 
 impl Program {
     /// Whether it is looked for in PATH: its name has no slash.
     fn is_searched(&self) -> bool {
         !self.name.as_bytes().contains(&b'/')
+    }
+
+    /// Why it could not be executed.
+    fn error(&self, errno: Errno, interpreter_missing: bool) -> ExecError {
+        ExecError { name: self.name.clone(), errno, interpreter_missing, searched: self.is_searched() }
     }
 
     /// Prepares `command` (not empty) for `environment`. A NUL byte cannot occur: both came from the kernel, or were
@@ -112,19 +120,15 @@ impl Child {
     /// Takes note of what this child tells by `Signal::EXEC_FAILED`.
     pub fn hear(&mut self, received: &Received) {
         if received.sender().is_some_and(|(pid, _)| pid == self.pid.as_raw()) {
-            self.told = received.value().or(self.told);
+            let told = received.value().filter(|value| value & SECRET == sys::secret() & SECRET);
+            self.told = told.or(self.told);
         }
     }
 
     /// Why the program never ran, if the child ended with `status` for that reason.
     pub fn failure(&self, program: &Program, status: ExitStatus) -> Option<ExecError> {
-        let told = self.told?;
-        let error = ExecError {
-            name: program.name.clone(),
-            errno: Errno::from_raw(told & !INTERPRETER_MISSING),
-            interpreter_missing: told & INTERPRETER_MISSING != 0,
-            searched: program.is_searched(),
-        };
+        let told = i32::try_from(self.told? & !SECRET).ok()?;
+        let error = program.error(Errno::from_raw(told & !INTERPRETER_MISSING), told & INTERPRETER_MISSING != 0);
         (status.code() == Some(i32::from(error.code()))).then_some(error)
     }
 }
@@ -189,6 +193,8 @@ unsafe fn fork() -> libc::pid_t {
 /// Everything the child needs, as pointers that are ready before the fork.
 struct ExecPlan<'a> {
     program: &'a Program,
+    /// Ourselves, before the fork.
+    parent: Pid,
     foreground: bool,
     directory: Option<CString>,
     /// Null-terminated, with a free place in front: `/bin/sh FILE ARG…` needs one word more than `NAME ARG…`.
@@ -202,6 +208,7 @@ impl ExecPlan<'_> {
     fn new<'a>(program: &'a Program, setup: &Setup<'_>) -> ExecPlan<'a> {
         ExecPlan {
             program,
+            parent: Pid::this(),
             foreground: setup.foreground,
             directory: setup.aside.map(|path| c_string(path.as_os_str().as_bytes())),
             arguments: iter::once(SHELL.as_ptr())
@@ -238,7 +245,8 @@ impl ExecPlan<'_> {
                 // If it has gone the command runs in ours, which is `/`: better than not at all.
                 libc::chdir(directory.as_ptr());
             }
-            if let Some(index) = self.program.listen_pid {
+            // Main alone gets the descriptors that were passed to us.
+            if let Some(index) = self.program.listen_pid.filter(|_| self.directory.is_none()) {
                 self.listen_pid = listen_pid_entry(libc::getpid());
                 *self.environment.as_mut_ptr().add(index) = self.listen_pid.as_ptr().cast();
             }
@@ -246,8 +254,13 @@ impl ExecPlan<'_> {
             // Last: a signal forwarded to us meanwhile takes effect here. Raw, because libc strips 32 and 33.
             libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, &inherited.mask, ptr::null_mut::<u64>(), 8);
             let (errno, note) = self.exec();
-            // Without room for a signal (RLIMIT_SIGPENDING) our parent knows the exit code alone.
-            let _ = sys::tell_parent(Signal::EXEC_FAILED, errno as i32 | note);
+            let told = (errno as i32 | note).unsigned_abs();
+            if sys::tell(self.parent, Signal::EXEC_FAILED, u64::from(told) | sys::secret() & SECRET).is_err() {
+                // No room for a signal (RLIMIT_SIGPENDING), or forbidden: our parent will know the exit code alone.
+                // The heap is in order, for there is no other thread; nothing is wrong with using it here.
+                let error = self.program.error(errno, note != 0);
+                sys::write_nonblocking(sys::STDERR, format!("outro: error: {error}\n").as_bytes());
+            }
             libc::_exit(i32::from(exit_code(errno)))
         }
     }

@@ -57,9 +57,15 @@ struct Stop {
     after_main: bool,
 }
 
+/// So many children are reaped in one turn. Each may take 60 µs where thousands are alive, and whoever makes orphans as
+/// fast as we reap them must not keep us from our signals and from the clock.
+const REAPED_A_TURN: usize = 64;
+
 /// What one turn's reaping found.
 #[derive(Default)]
 struct Ends {
+    /// There may be more to reap: the next turn begins at once.
+    more: bool,
     main: bool,
     drain: bool,
     childless: bool,
@@ -107,12 +113,14 @@ impl<'a> Supervisor<'a> {
 
     /// Runs until it is time to leave, and says with which code.
     pub fn run(mut self) -> u8 {
+        let mut more = false;
         loop {
-            let received = self.signals.next(self.policy.deadline());
+            let received = self.signals.next(if more { Some(sys::now()) } else { self.policy.deadline() });
             let now = sys::now();
             received.iter().filter(|received| received.signal == Signal::EXEC_FAILED).for_each(|told| self.hear(told));
             // Before anything is signalled: a pid is ours until it has been waited for.
             let ends = self.reap(now);
+            more = ends.more;
             if let Some(error) = self.app.exec_error() {
                 return self.not_started(&error, now);
             }
@@ -129,6 +137,9 @@ impl<'a> Supervisor<'a> {
             let action = self.policy.step(Event::Signal(received.signal), now);
             self.carry_out(action, Some(received), now)?;
         }
+        if ends.main && self.stop.is_none() {
+            self.take_pending_stop(now)?;
+        }
         let events = [
             (ends.main, Event::MainExited),
             (ends.drain, Event::DrainExited),
@@ -140,6 +151,17 @@ impl<'a> Supervisor<'a> {
             self.carry_out(action, None, now)?;
         }
         ControlFlow::Continue(())
+    }
+
+    /// A stop that is still in the queue when main's end is found came before it, too: it must not be forgotten.
+    fn take_pending_stop(&mut self, now: Instant) -> ControlFlow<()> {
+        match sys::wait_signal(self.plan.shutdown.stop_signals, Some(Duration::ZERO)) {
+            Some(received) if is_for_main(&received, self.start.pid) => {
+                let action = self.policy.step(Event::Signal(received.signal), now);
+                self.carry_out(action, Some(&received), now)
+            }
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     fn carry_out(&mut self, action: Action, received: Option<&Received>, now: Instant) -> ControlFlow<()> {
@@ -276,10 +298,11 @@ impl<'a> Supervisor<'a> {
         [self.app.pid()].into_iter().chain(drain).collect()
     }
 
-    /// Reaps until nobody is left to reap, whatever woke us: the number of SIGCHLDs says nothing.
+    /// Reaps until nobody is left to reap, whatever woke us: the number of SIGCHLDs says nothing. Long queues are left
+    /// to the next turn, which comes at once.
     fn reap(&mut self, now: Instant) -> Ends {
         let mut ends = Ends::default();
-        loop {
+        for _ in 0..REAPED_A_TURN {
             // After our KILL names are taken from the zombies; a name is gone with its process.
             let zombie = self.killed.and_then(|_| sys::peek_zombie());
             let name = zombie.filter(|_| self.stragglers.len() < report::STRAGGLERS_NAMED).and_then(processes::name);
@@ -308,6 +331,8 @@ impl<'a> Supervisor<'a> {
                 }
             }
         }
+        ends.more = true;
+        ends
     }
 
     /// A child that could not exec has told us why before it ended, by a signal that may still be pending.

@@ -54,10 +54,10 @@ impl Received {
 
 impl Received {
     /// The number that its sender attached, if it was sent by sigqueue(3).
-    pub fn value(&self) -> Option<i32> {
+    pub fn value(&self) -> Option<u64> {
         // SAFETY: with SI_QUEUE the kernel has filled in the value.
         let value = (self.code() == libc::SI_QUEUE).then(|| unsafe { self.info.si_value() });
-        value.map(|value| value.sival_ptr as usize as i32)
+        value.map(|value| value.sival_ptr as usize as u64)
     }
 }
 
@@ -96,13 +96,28 @@ pub fn raise_for(parent: Pid, signal: Signal) -> Result<(), Errno> {
     queue(Pid::this(), signal, &info(signal, libc::SI_USER, parent, 0))
 }
 
-/// Sends our parent a number, in the name of this process. Async-signal-safe.
-pub fn tell_parent(signal: Signal, value: i32) -> Result<(), Errno> {
-    queue(nix::unistd::getppid(), signal, &info(signal, libc::SI_QUEUE, Pid::this(), value))
+/// Sends our parent a number, in the name of this process, unless somebody else has become our parent meanwhile.
+/// Async-signal-safe.
+pub fn tell(parent: Pid, signal: Signal, value: u64) -> Result<(), Errno> {
+    if nix::unistd::getppid() == parent {
+        queue(parent, signal, &info(signal, libc::SI_QUEUE, Pid::this(), value))
+    } else {
+        Ok(())
+    }
+}
+
+/// A number that the kernel made up for this execution of the program (AT_RANDOM, getauxval(3)): a forked child has it
+/// as well, another program has not.
+pub fn secret() -> u64 {
+    // SAFETY: AT_RANDOM is the address of sixteen bytes, not necessarily aligned.
+    unsafe {
+        let random = libc::getauxval(libc::AT_RANDOM) as *const u64;
+        if random.is_null() { 0 } else { random.add(1).read_unaligned() }
+    }
 }
 
 /// A siginfo_t as kill(2) and sigqueue(3) fill it in on 64-bit processors.
-fn info(signal: Signal, code: i32, sender: Pid, value: i32) -> libc::siginfo_t {
+fn info(signal: Signal, code: i32, sender: Pid, value: u64) -> libc::siginfo_t {
     #[repr(C)]
     struct Sent {
         signo: i32,
@@ -111,7 +126,7 @@ fn info(signal: Signal, code: i32, sender: Pid, value: i32) -> libc::siginfo_t {
         padding: i32,
         pid: i32,
         uid: u32,
-        value: i64,
+        value: u64,
     }
     let sent = Sent {
         signo: signal.number(),
@@ -120,7 +135,7 @@ fn info(signal: Signal, code: i32, sender: Pid, value: i32) -> libc::siginfo_t {
         padding: 0,
         pid: sender.as_raw(),
         uid: nix::unistd::getuid().as_raw(),
-        value: i64::from(value),
+        value,
     };
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: siginfo_t is larger than `Sent`, aligned at least as strictly, and valid with every bit pattern.
@@ -157,11 +172,20 @@ pub fn reap(child: Option<Pid>) -> Reaped {
         // SAFETY: the pointer is to a live integer.
         match Errno::result(unsafe { libc::waitpid(pid, &mut status, libc::WNOHANG | libc::__WALL) }) {
             Ok(0) => return Reaped::NoneReady,
+            Ok(pid) if libc::WIFSTOPPED(status) => detach(Pid::from_raw(pid), libc::WSTOPSIG(status)),
             Ok(pid) => return Reaped::Process(Pid::from_raw(pid), ExitStatus::from_raw(status)),
             Err(Errno::EINTR) => {}
             Err(_) => return Reaped::NoneLeft,
         }
     }
+}
+
+/// Lets go of a child that has asked to be traced (PTRACE_TRACEME) and has stopped for us to look at it: it gets the
+/// signal that it stopped for. SIGTRAP is ptrace's own.
+fn detach(child: Pid, signal: i32) {
+    let signal = if signal == libc::SIGTRAP { 0 } else { signal };
+    // SAFETY: no memory is involved; the address is not used.
+    unsafe { libc::ptrace(libc::PTRACE_DETACH, child.as_raw(), std::ptr::null_mut::<libc::c_void>(), signal) };
 }
 
 /// The next child that `reap` would return, still a zombie: its pid is not free and its name can be read.
@@ -233,11 +257,11 @@ pub fn trim_heap() {
     }
 }
 
-/// Descriptor 0, open or not. std's handle would come with a buffer of 8 KiB.
-pub fn stdin() -> BorrowedFd<'static> {
-    // SAFETY: nothing in this program closes descriptor 0; a call on a closed one is an error like others.
-    unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) }
-}
+/// Descriptors 0 and 2, open or not. std's handle for the first would come with a buffer of 8 KiB.
+// SAFETY: nothing in this program closes them; a call on a closed descriptor is an error like others.
+pub const STDIN: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) };
+// SAFETY: as above.
+pub const STDERR: BorrowedFd<'static> = unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) };
 
 /// Whether descriptor `fd` is open.
 pub fn is_open(fd: RawFd) -> bool {

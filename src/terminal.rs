@@ -16,7 +16,7 @@ impl Terminal {
     pub fn new() -> Terminal {
         let group = getpgrp();
         // An error, of whatever kind, means: no terminal, none of our business.
-        Terminal { foreground: tcgetpgrp(sys::stdin()).ok().filter(|foreground| *foreground == group) }
+        Terminal { foreground: tcgetpgrp(sys::STDIN).ok().filter(|foreground| *foreground == group) }
     }
 
     /// Whether main is to become the foreground group.
@@ -27,7 +27,7 @@ impl Terminal {
     /// Makes our group the foreground group again. TTOU is blocked, so the background may do this (tcsetpgrp(3)).
     pub fn give_back(&self) {
         if let Some(group) = self.foreground.filter(|group| group.as_raw() != 0) {
-            let _ = tcsetpgrp(sys::stdin(), group);
+            let _ = tcsetpgrp(sys::STDIN, group);
         }
     }
 }

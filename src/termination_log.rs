@@ -4,7 +4,7 @@
 //! is changed in place (a mount point cannot be renamed over), and only our own bytes are ever taken out of it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -56,12 +56,13 @@ impl TerminationLog {
         }
     }
 
-    /// Adds the final record, and takes the provisional one out if it is still there.
-    pub fn write_final(&mut self, record: &str) {
+    /// Adds the final record, and takes the provisional one out if it is still there. Unless we are `alone`, somebody
+    /// may be adding text at this moment, which must not be moved: then our record is only blanked.
+    pub fn write_final(&mut self, record: &str, alone: bool) {
         let Some(path) = &self.path else { return };
         // In this order a full disk costs us the new record, not the old one.
         let result = append(path, record).and_then(|added| match (&self.provisional, added) {
-            (Some(provisional), Some(added)) => take_out(path, provisional, added.offset),
+            (Some(provisional), Some(added)) => take_out(path, provisional, added.offset, alone),
             _ => Ok(()),
         });
         if let Err(error) = result {
@@ -84,31 +85,35 @@ fn append(path: &Path, record: &str) -> io::Result<Option<Provisional>> {
         let written = sys::write_nonblocking(file.as_fd(), line.as_bytes());
         return if written == line.len() { Ok(None) } else { Err(io::ErrorKind::WouldBlock.into()) };
     }
-    let file = open(path)?;
-    let offset = file.metadata()?.len();
+    let mut file = open(path, true)?;
+    let length = file.metadata()?.len();
     let mut last = [b'\n'];
-    if offset > 0 {
-        file.read_exact_at(&mut last, offset - 1)?;
+    if length > 0 {
+        file.read_exact_at(&mut last, length - 1)?;
     }
     let newline = if last == *b"\n" { "" } else { "\n" };
     let bytes = format!("{newline}{line}").into_bytes();
-    if let Err(error) = file.write_all_at(&bytes, offset) {
+    // With O_APPEND the kernel finds the end, whoever else is adding text there (open(2)).
+    let written = file.write(&bytes)?;
+    let end = file.stream_position()?;
+    let offset = end.saturating_sub(written as u64);
+    if written < bytes.len() {
         // Half a record is none: take it back, unless something else has grown the file.
-        if file.metadata()?.len() <= offset + bytes.len() as u64 {
+        if file.metadata()?.len() == end {
             file.set_len(offset)?;
         }
-        return Err(error);
+        return Err(io::ErrorKind::StorageFull.into());
     }
     Ok(Some(Provisional { offset, bytes }))
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    sys::open_nonblocking(OpenOptions::new().read(true).write(true).create(true).truncate(false), path)
+fn open(path: &Path, append: bool) -> io::Result<File> {
+    sys::open_nonblocking(OpenOptions::new().read(true).write(true).append(append).create(append), path)
 }
 
 /// Takes the provisional record out of the file. `added` is where the final record begins.
-fn take_out(path: &Path, provisional: &Provisional, added: u64) -> io::Result<()> {
-    let file = open(path)?;
+fn take_out(path: &Path, provisional: &Provisional, added: u64, alone: bool) -> io::Result<()> {
+    let file = open(path, false)?;
     let length = file.metadata()?.len();
     let start = length.saturating_sub(WINDOW);
     let mut text = vec![0; usize::try_from(length - start).unwrap_or(0)];
@@ -116,6 +121,11 @@ fn take_out(path: &Path, provisional: &Provisional, added: u64) -> io::Result<()
     let Some((from, to)) = find(&text, provisional, start) else {
         return Ok(());
     };
+    if !alone {
+        let blank: Vec<u8> =
+            text.get(from..to).unwrap_or_default().iter().map(|b| if *b == b'\n' { *b } else { b' ' }).collect();
+        return file.write_all_at(&blank, start + from as u64);
+    }
     // Our final record begins a line, whatever it is that now stands before it.
     let before = text.get(..from).and_then(<[u8]>::last);
     let newline = start + to as u64 == added && before.map_or(start > 0, |&byte| byte != b'\n');

@@ -26,6 +26,7 @@ fn stopped() -> Facts {
             status: Some(ExitStatus::from_raw(0)),
             took: seconds_of(31),
             unasked: false,
+            killed_by_us: false,
             before_stop: false,
         }),
         oom_kills: Some(0),
@@ -65,7 +66,7 @@ fn the_provisional_record_says_what_it_means_if_it_is_the_last() {
 fn every_cause_has_a_sentence() {
     let main = |status| {
         let status = Some(ExitStatus::from_raw(status));
-        Some(Main { status, took: seconds_of(120), unasked: true, before_stop: false })
+        Some(Main { status, took: seconds_of(120), unasked: true, killed_by_us: false, before_stop: false })
     };
     let no_stop = |cause| Facts { stop: None, drain: None, ..Facts { cause, ..stopped() } };
     let cases = [
@@ -176,7 +177,13 @@ impl Random {
             _ => DrainResult::Failed(self.text(2000)),
         };
         let drain = Drain { result, took: self.duration(), timed_out: self.below(2) == 0 };
-        let main = Main { status: self.maybe(status), took: self.duration(), unasked: true, before_stop: false };
+        let main = Main {
+            status: self.maybe(status),
+            took: self.duration(),
+            unasked: true,
+            killed_by_us: false,
+            before_stop: false,
+        };
         let named = self.below(STRAGGLERS_NAMED as u64 + 1);
         let error = format!("x{}", self.text(5000));
         Facts {

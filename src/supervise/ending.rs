@@ -10,6 +10,7 @@ use crate::processes;
 use crate::report::{self, Cause, Facts};
 use crate::shutdown::Reason;
 use crate::spawn::ExecError;
+use crate::sys::{self, Reaped};
 
 impl Supervisor<'_> {
     /// Everything that is known now.
@@ -25,6 +26,7 @@ impl Supervisor<'_> {
                 status: ended.status,
                 took: ended.at.saturating_duration_since(since.unwrap_or(self.start.at)),
                 unasked: self.app.stopped_at.is_none(),
+                killed_by_us: self.app.kill_was_sent,
                 before_stop: stop.is_some_and(|stop| stop.after_main),
             }
         });
@@ -76,6 +78,7 @@ impl Supervisor<'_> {
 
     /// Main could not be executed.
     pub(super) fn not_started(mut self, error: &ExecError, now: Instant) -> u8 {
+        self.drain.iter().for_each(Drain::kill_if_running);
         let code = error.code();
         let facts = Facts { error: Some(error.to_string()), main: None, ..self.facts(Cause::ExecError, now, code) };
         self.say_last(&facts);
@@ -83,7 +86,8 @@ impl Supervisor<'_> {
     }
 
     fn say_last(&mut self, facts: &Facts) {
-        self.termination_log().write_final(&facts.record(true));
+        let alone = matches!(sys::reap(None), Reaped::NoneLeft);
+        self.termination_log().write_final(&facts.record(true), alone);
         facts.log();
     }
 }
