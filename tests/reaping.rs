@@ -75,3 +75,9 @@ fn one_init_below_another_works() {
     outer.signal(libc::SIGTERM);
     assert_eq!(outer.finish().code, 0);
 }
+
+#[test]
+fn a_main_that_asks_to_be_traced_is_let_go() {
+    let finished = Start::outro().main("ignore 1 traceme orphan [ exit 0 ] kill 0 1 say alive exit 7").run();
+    assert_eq!((finished.code, finished.stdout.as_str()), (7, "alive\n"), "{}", finished.stderr);
+}

@@ -358,3 +358,21 @@ fn a_parent_that_dies_too_early_is_noticed() {
     init.expect("ready");
     init.hear(libc::SIGUSR1);
 }
+
+#[test]
+fn a_failed_exec_is_explained_where_there_is_no_room_for_a_signal() {
+    let start = Start::outro().before_exec(|| set_limit(libc::RLIMIT_SIGPENDING, 0));
+    let finished = start.command(&["/no/such/program"]).run();
+    assert_eq!(finished.code, 127);
+    assert!(finished.stderr.contains("cannot run /no/such/program: No such file"), "{}", finished.stderr);
+}
+
+#[test]
+fn no_program_can_make_us_believe_that_it_was_not_executed() {
+    if lacks("python3") {
+        return;
+    }
+    let forge = "import ctypes, os; ctypes.CDLL(None).sigqueue(os.getppid(), 33, ctypes.c_void_p(2)); os._exit(127)";
+    let finished = Start::outro().command(&["python3", "-c", forge]).run();
+    assert_eq!((finished.code, finished.stderr.as_str()), (127, ""));
+}

@@ -65,3 +65,20 @@ fn a_deadline_that_kills_only_others_leaves_mains_code() {
         assert_eq!(init.finish().code, 3);
     });
 }
+
+#[test]
+fn a_stop_that_is_still_pending_when_mains_end_is_found_is_not_forgotten() {
+    everywhere(|start| {
+        let start = start.options(&["--exit-on-stop", "143"]);
+        let mut init = ready(start, "name main echo 10 exit 0", &["main"]);
+        let (process, main) = (init.init(), init.main());
+        process.signal(libc::SIGSTOP);
+        init.wait_until("the init to stop", |_| process.is_stopped());
+        init.signal(libc::SIGHUP);
+        init.signal(libc::SIGTERM);
+        main.signal(libc::SIGUSR1);
+        init.wait_until("main to end", |_| main.state() == Some('Z'));
+        process.signal(libc::SIGCONT);
+        assert_eq!(init.finish().code, 143);
+    });
+}
