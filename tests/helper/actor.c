@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -291,34 +290,6 @@ static void hog(void)
 	}
 }
 
-/* Leaves so many orphans behind that sleep until they are killed. */
-static void leave_sleepers(long count)
-{
-	pid_t parent = checked_fork();
-	if (!parent) {
-		while (count-- > 0)
-			if (!checked_fork())
-				for (;;)
-					pause();
-		_exit(0);
-	}
-	must(waitpid(parent, NULL, 0) == parent, "waitpid");
-}
-
-static int end_at_once(void *unused)
-{
-	(void)unused;
-	_exit(0);
-}
-
-/* Makes children of our parent that end at once, as fast as the kernel can. */
-static void breed(void)
-{
-	static char stack[1 << 16];
-	for (;;)
-		clone(end_at_once, stack + sizeof stack, CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGCHLD, NULL);
-}
-
 static long number(char ***word)
 {
 	return strtol(text(word), NULL, 0);
@@ -382,8 +353,6 @@ static char **play(char **word)
 		}
 		STEP("comm") must(!prctl(PR_SET_NAME, text(&word)), "prctl");
 		STEP("hog") hog();
-		STEP("sleepers") leave_sleepers(number(&word));
-		STEP("breed") breed();
 		STEP("traceme") must(!ptrace(PTRACE_TRACEME, 0, 0, 0), "ptrace");
 		STEP("signals") say_signals();
 		STEP("state") say_state();

@@ -234,19 +234,6 @@ fn no_step_follows_when_main_has_ended() {
     });
 }
 
-// --- under pressure ---
-
-#[test]
-fn endless_orphans_keep_neither_the_stop_nor_the_deadline_from_coming() {
-    let start = with_budget(Start::outro(), ms(1500));
-    let words = "sleepers 1500 orphan [ breed ] orphan [ breed ] name main ignore 15 say ready pause";
-    let mut init = ready(start, words, &["main"]);
-    let stopped_at = stop(&mut init);
-    let finished = init.finish();
-    assert_eq!(finished.code, 124, "{}", finished.stderr);
-    assert_not_before(ms(1500), stopped_at);
-}
-
 #[test]
 fn a_kill_that_was_configured_is_not_denied() {
     everywhere(|start| {
