@@ -95,7 +95,7 @@ fn reject(rejected: &Rejected) -> u8 {
 /// Says why main was not started, and with which code that ends.
 fn could_not_start(to: &ReportTo, cause: Cause, error: String, uptime: Duration) -> u8 {
     let facts = Facts { error: Some(error), exit: exit::OWN_FAILURE, ..Facts::new(cause, uptime) };
-    TerminationLog::new(to, is_pid_1()).write_final(&facts.record(true), true);
+    TerminationLog::new(to, is_pid_1()).write_final(&facts.record(true));
     facts.log();
     exit::OWN_FAILURE
 }
@@ -209,7 +209,7 @@ fn stopped_before_start(plan: &Plan, received: &Received, parent: Pid, at: Insta
     let exit = exit::before_start(&plan.exit, received.signal);
     let uptime = sys::now().duration_since(at);
     let facts = Facts { stop: Some(stop), grace: plan.grace, exit, ..Facts::new(Cause::StopBeforeStart, uptime) };
-    TerminationLog::new(&plan.report, is_pid_1()).write_final(&facts.record(true), true);
+    TerminationLog::new(&plan.report, is_pid_1()).write_final(&facts.record(true));
     facts.log();
     exit
 }

@@ -17,6 +17,8 @@ use crate::sys;
 const DEFAULT: &str = "/dev/termination-log";
 /// How much of the file's end is looked through for our provisional record; a longer text keeps it.
 const WINDOW: u64 = 64 * 1024;
+/// How often text that is added while we move text is moved along.
+const ROUNDS: u32 = 100;
 /// The shortest rest of an overwritten record that is certainly ours and not by chance the same.
 const CERTAIN: usize = 16;
 
@@ -56,13 +58,12 @@ impl TerminationLog {
         }
     }
 
-    /// Adds the final record, and takes the provisional one out if it is still there. Unless we are `alone`, somebody
-    /// may be adding text at this moment, which must not be moved: then our record is only blanked.
-    pub fn write_final(&mut self, record: &str, alone: bool) {
+    /// Adds the final record, and takes the provisional one out if it is still there.
+    pub fn write_final(&mut self, record: &str) {
         let Some(path) = &self.path else { return };
         // In this order a full disk costs us the new record, not the old one.
         let result = append(path, record).and_then(|added| match (&self.provisional, added) {
-            (Some(provisional), Some(added)) => take_out(path, provisional, added.offset, alone),
+            (Some(provisional), Some(added)) => take_out(path, provisional, added.offset),
             _ => Ok(()),
         });
         if let Err(error) = result {
@@ -112,7 +113,7 @@ fn open(path: &Path, append: bool) -> io::Result<File> {
 }
 
 /// Takes the provisional record out of the file. `added` is where the final record begins.
-fn take_out(path: &Path, provisional: &Provisional, added: u64, alone: bool) -> io::Result<()> {
+fn take_out(path: &Path, provisional: &Provisional, added: u64) -> io::Result<()> {
     let file = open(path, false)?;
     let length = file.metadata()?.len();
     let start = length.saturating_sub(WINDOW);
@@ -121,17 +122,24 @@ fn take_out(path: &Path, provisional: &Provisional, added: u64, alone: bool) -> 
     let Some((from, to)) = find(&text, provisional, start) else {
         return Ok(());
     };
-    if !alone {
-        let blank: Vec<u8> =
-            text.get(from..to).unwrap_or_default().iter().map(|b| if *b == b'\n' { *b } else { b' ' }).collect();
-        return file.write_all_at(&blank, start + from as u64);
-    }
     // Our final record begins a line, whatever it is that now stands before it.
     let before = text.get(..from).and_then(<[u8]>::last);
     let newline = start + to as u64 == added && before.map_or(start > 0, |&byte| byte != b'\n');
-    let rest = [if newline { b"\n" } else { &b""[..] }, text.get(to..).unwrap_or_default()].concat();
-    file.write_all_at(&rest, start + from as u64)?;
-    file.set_len(start + (from + rest.len()) as u64)
+    let mut rest = [if newline { b"\n" } else { &b""[..] }, text.get(to..).unwrap_or_default()].concat();
+    let (mut length, mut end) = (length, start + from as u64);
+    for _ in 0..ROUNDS {
+        file.write_all_at(&rest, end)?;
+        end += rest.len() as u64;
+        let Some(grown) = file.metadata()?.len().checked_sub(length) else { return Ok(()) };
+        if grown == 0 {
+            return file.set_len(end);
+        }
+        // Somebody has added text meanwhile: it moves along.
+        rest = vec![0; usize::try_from(grown).unwrap_or(0)];
+        file.read_exact_at(&mut rest, length)?;
+        length += grown;
+    }
+    Ok(())
 }
 
 /// Where in `text`, which begins at `start` in the file, the provisional record is: whole, or what is left of it if

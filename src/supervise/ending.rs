@@ -10,7 +10,6 @@ use crate::processes;
 use crate::report::{self, Cause, Facts};
 use crate::shutdown::Reason;
 use crate::spawn::ExecError;
-use crate::sys::{self, Reaped};
 
 impl Supervisor<'_> {
     /// Everything that is known now.
@@ -86,8 +85,7 @@ impl Supervisor<'_> {
     }
 
     fn say_last(&mut self, facts: &Facts) {
-        let alone = matches!(sys::reap(None), Reaped::NoneLeft);
-        self.termination_log().write_final(&facts.record(true), alone);
+        self.termination_log().write_final(&facts.record(true));
         facts.log();
     }
 }

@@ -30,7 +30,7 @@ fn the_final_record_takes_the_place_of_the_provisional_one() {
     let (file, mut log) = file_with("");
     log.write_provisional(FIRST);
     assert_eq!(text(&file), format!("{FIRST}\n"));
-    log.write_final(LAST, true);
+    log.write_final(LAST);
     assert_eq!(text(&file), format!("{LAST}\n"));
 }
 
@@ -41,7 +41,7 @@ fn what_the_application_wrote_is_kept_whole_wherever_it_stands() {
             let (file, mut log) = file_with(before);
             log.write_provisional(FIRST);
             append_text(&file, between);
-            log.write_final(LAST, true);
+            log.write_final(LAST);
             let theirs = format!("{before}{between}");
             let newline = if theirs.is_empty() || theirs.ends_with('\n') { "" } else { "\n" };
             assert_eq!(text(&file), format!("{theirs}{newline}{LAST}\n"), "{before:?} {between:?}");
@@ -57,7 +57,7 @@ fn a_writer_with_its_own_offset_overwrites_our_record_and_loses_nothing() {
     log.write_provisional(FIRST);
     // The application goes on where it was, on top of our record.
     file.write_all(b"second").expect("write");
-    log.write_final(LAST, true);
+    log.write_final(LAST);
     assert_eq!(text(&file), format!("first second\n{LAST}\n"));
 }
 
@@ -70,7 +70,7 @@ fn a_file_that_was_written_anew_gets_the_final_record_at_its_end() {
         "all new, and longer than what was there before, so that offsets mean nothing any more, really\n",
     )
     .expect("write");
-    log.write_final(LAST, true);
+    log.write_final(LAST);
     let text = text(&file);
     assert!(text.starts_with("all new") && text.ends_with(&format!("really\n{LAST}\n")), "{text}");
 }
@@ -81,7 +81,7 @@ fn a_long_text_behind_our_record_keeps_it() {
     log.write_provisional(FIRST);
     let long = "x".repeat(100_000);
     append_text(&file, &long);
-    log.write_final(LAST, true);
+    log.write_final(LAST);
     assert_eq!(text(&file), format!("{FIRST}\n{long}\n{LAST}\n"));
 }
 
@@ -89,13 +89,13 @@ fn a_long_text_behind_our_record_keeps_it() {
 fn a_path_that_does_not_exist_is_made_and_what_cannot_be_written_is_left_alone() {
     let directory = TempDir::new().expect("a directory");
     let path = directory.path().join("report");
-    TerminationLog::new(&ReportTo::Path(path.clone()), false).write_final(LAST, true);
+    TerminationLog::new(&ReportTo::Path(path.clone()), false).write_final(LAST);
     assert_eq!(fs::read_to_string(path).expect("read"), format!("{LAST}\n"));
     // Neither a panic nor a change: there is nothing to see but a warning in the log.
     for path in [directory.path().into(), directory.path().join("none/report"), PathBuf::from("/dev/full")] {
         let mut log = TerminationLog::new(&ReportTo::Path(path), false);
         log.write_provisional(FIRST);
-        log.write_final(LAST, true);
+        log.write_final(LAST);
     }
 }
 
@@ -117,14 +117,4 @@ fn the_kubelets_mount_is_found_whatever_its_path() {
     assert_eq!(found(format!("{hosts}{}", log("/dev/termination-log"))), Some("/dev/termination-log".into()));
     assert_eq!(found(format!("{volume}{}", log("/a\\040b\\134c"))), Some("/a b\\c".into()));
     assert_eq!(found(line("/pods/u/containers/app/not-hex", "/x")), None);
-}
-
-#[test]
-fn while_others_may_write_our_record_is_blanked_and_nothing_is_moved() {
-    let (file, mut log) = file_with("before");
-    log.write_provisional(FIRST);
-    append_text(&file, "between\n");
-    log.write_final(LAST, false);
-    let blank = " ".repeat(FIRST.len());
-    assert_eq!(text(&file), format!("before\n{blank}\nbetween\n{LAST}\n"));
 }
