@@ -67,7 +67,7 @@ impl Podman {
         let patience = Instant::now() + Duration::from_secs(60);
         while !self.run(&["logs", name]).lines().any(|said| said == line) {
             assert!(Instant::now() < patience, "{line:?} does not appear");
-            thread::sleep(Duration::from_millis(50));
+            thread::sleep(Duration::from_millis(50)); // between two looks at a condition: each starts a podman
         }
     }
 }

@@ -22,7 +22,7 @@ fn until_no_zombie_is_left(container: &Container) {
     let patience = Instant::now() + Duration::from_secs(60);
     while zombies(container) > 0 {
         assert!(Instant::now() < patience, "{} zombies:\n{}", zombies(container), container.timeline);
-        thread::sleep(Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(100)); // between two looks at a condition: zombies announce nothing
     }
 }
 
